@@ -1,0 +1,396 @@
+//! The loop: wait for a signal or a deadline, ask the stop sequence what to do, and do it.
+
+use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
+
+use nix::poll::{PollFd, PollFlags, ppoll};
+use nix::sys::time::TimeSpec;
+use nix::unistd::getpid;
+
+use crate::command::{CommandLine, StartError};
+use crate::config::{Config, Target};
+use crate::duration::Seconds;
+use crate::exit::ExitReason;
+use crate::log::{Event as LogEvent, Level, Log, Value};
+use crate::report::Report;
+use crate::signal::{Signal, SignalSet};
+use crate::stop::{Action, Cause, Event, StopSequence};
+use crate::sys::reap::{Reaped, reap};
+use crate::sys::signalfd::{Received, SignalFd};
+use crate::sys::spawn::{Starting, spawn};
+use crate::sys::terminal::Terminal;
+use crate::sys::tree::{Family, caught_signals};
+use crate::sys::{environment, reap as reaping};
+
+/// How often to look whether those that a stop waits for are still there, once the command is gone. Their parents learn of their end, not we.
+const LOOK_FOR_OTHERS: Duration = Duration::from_millis(50);
+
+/// Runs `command` with the signal mask `mask`, and sees it to its end.
+///
+/// # Errors
+///
+/// Why the command was not started.
+pub fn supervise(
+    config: &Config,
+    log: &mut Log,
+    command: &[&'static std::ffi::CStr],
+    mask: SignalSet,
+) -> Result<ExitReason, StartError> {
+    let own = |step| {
+        move |error: std::io::Error| {
+            StartError::Own(step, nix::errno::Errno::from_raw(error.raw_os_error().unwrap_or(0)))
+        }
+    };
+    let is_pid1 = getpid().as_raw() == 1;
+    if !is_pid1 && reaping::become_subreaper().is_err() {
+        log.warn(
+            "this kernel has no subreapers: orphans will go to PID 1, and drainit will neither reap nor kill them",
+        );
+    }
+    // Where SIGCHLD is ignored, the kernel reaps in our place, and we would never learn how the command ended.
+    crate::sys::signals::set_default(Signal::CHLD).map_err(own("sigaction"))?;
+    let signals = SignalFd::new().map_err(own("signalfd"))?;
+    let terminal = Terminal::in_foreground();
+    let starting = spawn(command, environment::variable("PATH"), mask, terminal)?;
+    let supervisor = Supervisor {
+        config,
+        log,
+        command,
+        is_pid1,
+        clock: Instant::now(),
+        signals,
+        sequence: StopSequence::new(config),
+        family: Family { command: starting.pid, command_is_gone: false },
+        starting: Some(starting),
+        held: Vec::new(),
+        graceful: None,
+        reason: None,
+        reaped: 0,
+        killed: 0,
+        ended: false,
+    };
+    let ended = supervisor.run();
+    if let Some(terminal) = terminal {
+        terminal.take_back();
+    }
+    ended
+}
+
+struct Supervisor<'a> {
+    config: &'a Config,
+    log: &'a mut Log,
+    command: &'a [&'static std::ffi::CStr],
+    is_pid1: bool,
+    clock: Instant,
+    signals: SignalFd,
+    sequence: StopSequence<'a>,
+    family: Family,
+    /// The child, until it is known whether it could execute the command.
+    starting: Option<Starting>,
+    /// Signals for the command that came before it ran.
+    held: Vec<Signal>,
+    /// The graceful signal, once it was sent.
+    graceful: Option<Signal>,
+    /// How the command ended, once it has.
+    reason: Option<ExitReason>,
+    /// How many orphans were reaped.
+    reaped: usize,
+    /// How many processes SIGKILL was sent to.
+    killed: usize,
+    ended: bool,
+}
+
+impl Supervisor<'_> {
+    fn run(mut self) -> Result<ExitReason, StartError> {
+        // Who executed drainit may have left children that ended before.
+        self.reap_all();
+        while !self.ended {
+            self.wait();
+            self.finish_start()?;
+            self.read_signals();
+            self.step(Event::Tick);
+            self.look_for_others();
+        }
+        Ok(self.report())
+    }
+
+    fn now(&self) -> Duration {
+        self.clock.elapsed()
+    }
+
+    /// Waits for a signal, for news of the start, or for the next deadline. This is the only place where drainit waits.
+    fn wait(&self) {
+        let mut fds = vec![PollFd::new(self.signals.as_fd(), PollFlags::POLLIN)];
+        fds.extend(self.starting.iter().map(|starting| PollFd::new(starting.as_fd(), PollFlags::POLLIN)));
+        let mut deadline = self.sequence.next_deadline();
+        if self.sequence.waits_for_others() {
+            let look = self.now().saturating_add(LOOK_FOR_OTHERS);
+            deadline = Some(deadline.map_or(look, |deadline| deadline.min(look)));
+        }
+        let timeout = deadline.map(|deadline| TimeSpec::from_duration(deadline.saturating_sub(self.now())));
+        // Woken for nothing, we look and wait again. No signal interrupts us, as all are blocked.
+        let _ = ppoll(&mut fds, timeout, None);
+    }
+
+    /// Learns whether the command could be executed, if that is known by now.
+    fn finish_start(&mut self) -> Result<(), StartError> {
+        let Some(starting) = &self.starting else { return Ok(()) };
+        let mut fds = [PollFd::new(starting.as_fd(), PollFlags::POLLIN)];
+        if nix::poll::poll(&mut fds, nix::poll::PollTimeout::ZERO) == Ok(0) {
+            return Ok(());
+        }
+        starting.finish()?;
+        self.starting = None;
+        self.log_started();
+        for signal in std::mem::take(&mut self.held) {
+            self.send(signal);
+        }
+        Ok(())
+    }
+
+    fn read_signals(&mut self) {
+        loop {
+            let batch = self.signals.read();
+            if batch.is_empty() {
+                return;
+            }
+            for received in batch {
+                self.on_signal(received);
+            }
+        }
+    }
+
+    fn on_signal(&mut self, received: Received) {
+        if received.signal == Signal::CHLD {
+            self.reap_all();
+        } else if received.sender_pid != getpid().as_raw() {
+            self.apply(Event::Signal(received.signal), Some(received));
+        }
+        // Else the kernel raised it for something that drainit did itself: SIGPIPE or SIGXFSZ for writing a log line.
+    }
+
+    fn reap_all(&mut self) {
+        while let Reaped::Child { pid, reason } = reap() {
+            if pid == self.family.command.as_raw() {
+                self.reason = Some(reason);
+                self.family.command_is_gone = true;
+                self.step(Event::Exited);
+            } else {
+                self.reaped = self.reaped.saturating_add(1);
+            }
+        }
+    }
+
+    /// Tells the stop sequence when nobody is left whom it waits for.
+    fn look_for_others(&mut self) {
+        if !self.sequence.waits_for_others() {
+            return;
+        }
+        // What was killed is killed whatever the target is.
+        let was_killed = self.sequence.stop().is_some_and(|stop| stop.killed.is_some());
+        let target = if was_killed { Target::All } else { self.config.forward_to };
+        if !self.family.is_anybody_left(target) {
+            self.step(Event::NoneLeft);
+        } else if was_killed {
+            // Who was being forked while we looked for whom to kill.
+            self.killed = self.killed.saturating_add(self.family.kill_all());
+        }
+    }
+
+    fn step(&mut self, event: Event) {
+        self.apply(event, None);
+    }
+
+    fn apply(&mut self, event: Event, received: Option<Received>) {
+        for action in self.sequence.on_event(event, self.now()) {
+            match action {
+                Action::PassOn(signal) => self.deliver(signal),
+                Action::Announce { signal, forward_in, kill_in } => {
+                    self.log_stop_requested(signal, received, forward_in, kill_in);
+                }
+                Action::Forward { received, cause } => self.forward(received, cause),
+                Action::Kill => self.kill(),
+                Action::End => self.ended = true,
+            }
+        }
+    }
+
+    /// Sends the graceful signal.
+    fn forward(&mut self, received: Signal, cause: Cause) {
+        let (mut signal, is_chosen) = self.config.graceful_signal(received);
+        let mut note = "";
+        if !is_chosen && self.catches_only_term(signal) {
+            signal = Signal::TERM;
+            note = "; the command does not catch the signal that was received, but does catch SIGTERM";
+        }
+        self.graceful = Some(signal);
+        self.deliver(signal);
+        self.log_forwarded(signal, cause, note);
+    }
+
+    /// Whether the command would die of `signal` at once, although it has a handler for SIGTERM. A base image with `STOPSIGNAL SIGQUIT` leads to
+    /// this when another program runs in it.
+    fn catches_only_term(&self, signal: Signal) -> bool {
+        signal != Signal::TERM
+            && caught_signals(self.family.command)
+                .is_some_and(|caught| !caught.contains(signal) && caught.contains(Signal::TERM))
+    }
+
+    /// Sends `signal` to the target, or keeps it until the command runs.
+    fn deliver(&mut self, signal: Signal) {
+        if self.starting.is_some() {
+            self.held.push(signal);
+        } else {
+            self.send(signal);
+        }
+    }
+
+    fn send(&mut self, signal: Signal) {
+        if let Err(error) = self.family.send(self.config.forward_to, signal) {
+            self.log.warn(&format!(
+                "{signal} could not be sent to the {}: {error}",
+                target_in_words(self.config.forward_to)
+            ));
+        }
+    }
+
+    fn kill(&mut self) {
+        self.killed = self.family.kill_all();
+        let message = format!(
+            "SIGKILL to {}, {} after the stop signal",
+            count(self.killed, "process", "processes"),
+            Seconds(self.since_stop())
+        );
+        let fields = [("after_ms", self.since_stop().into()), ("processes", self.killed.into())];
+        self.log.write(&LogEvent { level: Level::Info, name: "killed", message: &message, fields: &fields });
+    }
+
+    fn since_stop(&self) -> Duration {
+        self.now().saturating_sub(self.sequence.stop().map_or(Duration::ZERO, |stop| stop.began))
+    }
+
+    /// `started` and `exited` interest those who have set something; others want an init that says nothing.
+    fn quiet_level(&self) -> Level {
+        if self.config.is_configured { Level::Info } else { Level::Debug }
+    }
+
+    fn log_started(&mut self) {
+        let budget = &self.config.budget;
+        let pid = self.family.command.as_raw();
+        let command = CommandLine(self.command).to_string();
+        let mut message = format!("{command}, pid {pid}; on a stop it serves on for {}", Seconds(budget.forward_in));
+        if let Some(kill_in) = budget.kill_in {
+            message += &format!(", SIGKILL after {}", Seconds(kill_in));
+        }
+        if let Some(stop_timeout) = budget.stop_timeout {
+            message += &format!(", the budget is {}", Seconds(stop_timeout));
+        }
+        let fields = [
+            ("pid", Value::Int(pid.into())),
+            ("command", command.as_str().into()),
+            ("pid1", Value::Bool(self.is_pid1)),
+            ("delay_ms", budget.forward_in.into()),
+            ("grace_ms", budget.grace.into()),
+            ("stop_timeout_ms", budget.stop_timeout.into()),
+            ("margin_ms", budget.margin.into()),
+        ];
+        self.log.write(&LogEvent { level: self.quiet_level(), name: "started", message: &message, fields: &fields });
+    }
+
+    fn log_stop_requested(
+        &mut self,
+        signal: Signal,
+        received: Option<Received>,
+        forward_in: Duration,
+        kill_in: Option<Duration>,
+    ) {
+        let (pid, uid) = received.map_or((0, 0), |received| (received.sender_pid, received.sender_uid));
+        let sender = match pid {
+            0 if self.is_pid1 => "from outside the PID namespace".to_owned(),
+            0 => "from the kernel or outside the PID namespace".to_owned(),
+            pid => format!("from process {pid} of user {uid}"),
+        };
+        let forward = if forward_in.is_zero() {
+            "passing it on at once".to_owned()
+        } else {
+            format!("the command serves on for {}", Seconds(forward_in))
+        };
+        let kill = kill_in.map_or(String::new(), |kill_in| format!(", SIGKILL after {}", Seconds(kill_in)));
+        let message = format!("{signal} {sender}; {forward}{kill}");
+        let name = signal.to_string();
+        let fields = [
+            ("signal", name.as_str().into()),
+            ("sender_pid", Value::Int(pid.into())),
+            ("sender_uid", Value::Int(uid.into())),
+            ("forward_in_ms", forward_in.into()),
+            ("kill_in_ms", kill_in.into()),
+        ];
+        self.log.write(&LogEvent { level: Level::Info, name: "stop_requested", message: &message, fields: &fields });
+    }
+
+    fn log_forwarded(&mut self, signal: Signal, cause: Cause, note: &str) {
+        let after = self.since_stop();
+        let reason = match cause {
+            Cause::Delay if self.config.budget.delay.is_zero() => "no delay is set",
+            Cause::Delay => "the delay is over",
+            Cause::Budget => "the budget leaves no time for the rest of the delay",
+            Cause::SecondSignal => "a second stop signal ended the delay",
+        };
+        let to = self.config.forward_to;
+        let message = format!(
+            "{signal} to the {}, {} after the stop signal: {reason}{note}",
+            target_in_words(to),
+            Seconds(after)
+        );
+        let name = signal.to_string();
+        let fields = [
+            ("signal", name.as_str().into()),
+            ("to", to.name().into()),
+            ("after_ms", after.into()),
+            ("cause", cause.name().into()),
+        ];
+        self.log.write(&LogEvent { level: Level::Info, name: "signal_forwarded", message: &message, fields: &fields });
+    }
+
+    /// Writes the last line, and returns what drainit ends with.
+    fn report(self) -> ExitReason {
+        let reason = self.reason.map(|reason| reason.forgiven(&self.config.ok_exit));
+        let ends_with = reason.unwrap_or(ExitReason::Signal(Signal::KILL));
+        let exit_code = ends_with.code();
+        let Some(stop) = self.sequence.stop() else {
+            let reaped = count(self.reaped, "orphan", "orphans");
+            let message = format!("{}; {reaped} reaped", self.reason.unwrap_or(ends_with));
+            let fields = [("exit_code", Value::Int(exit_code.into())), ("reaped", self.reaped.into())];
+            let level = self.quiet_level();
+            self.log.write(&LogEvent { level, name: "exited", message: &message, fields: &fields });
+            return ends_with;
+        };
+        let report = Report {
+            stop,
+            graceful: self.graceful,
+            reason: self.reason,
+            exit_code,
+            now: self.now(),
+            stop_timeout: self.config.budget.stop_timeout,
+            killed: self.killed,
+            reaped: self.reaped,
+        };
+        let (signal, graceful) = (stop.signal.to_string(), self.graceful.map(|graceful| graceful.to_string()));
+        let fields = report.fields(&signal, graceful.as_deref(), self.log.dropped());
+        let message = report.message();
+        self.log.write(&LogEvent { level: Level::Info, name: "stopped", message: &message, fields: &fields });
+        ends_with
+    }
+}
+
+fn target_in_words(target: Target) -> &'static str {
+    match target {
+        Target::Child => "command",
+        Target::Group => "command's process group",
+        Target::All => "command and all descendants",
+    }
+}
+
+fn count(n: usize, one: &str, many: &str) -> String {
+    format!("{n} {}", if n == 1 { one } else { many })
+}

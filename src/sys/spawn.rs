@@ -1,0 +1,154 @@
+//! Starting the command.
+//!
+//! Rust's `Command` would reset the signal mask and SIGPIPE, whatever was inherited; an init hands both down as they were.
+
+use std::ffi::{CStr, CString, OsStr, c_char};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use nix::errno::Errno;
+use nix::fcntl::OFlag;
+use nix::unistd::{ForkResult, Pid, fork, getpid, pipe2, read, setpgid};
+
+use crate::command::{StartError, candidates};
+use crate::signal::SignalSet;
+use crate::sys::terminal::Terminal;
+use crate::sys::{environment, signals};
+
+/// What a shell is called when it has to run a script that names no interpreter, execvp(3).
+const SHELL: &CStr = c"/bin/sh";
+/// The child's report of a failed exec: the error's number, and which candidate it was, four bytes each.
+const REPORT: usize = 8;
+
+/// A child between fork and exec.
+#[derive(Debug)]
+pub struct Starting {
+    /// Its process id, and that of its process group.
+    pub pid: Pid,
+    report: OwnedFd,
+    candidates: Vec<CString>,
+}
+
+/// Forks, and lets the child execute `command` in a process group of its own, with the signal mask `mask` and, if there is one, with the
+/// terminal. All signals are blocked in between, so none is lost.
+///
+/// # Errors
+///
+/// Where there is no descriptor or no process to be had.
+pub fn spawn(
+    command: &[&'static CStr],
+    path: Option<&OsStr>,
+    mask: SignalSet,
+    terminal: Option<Terminal>,
+) -> Result<Starting, StartError> {
+    let candidates = command.first().map(|name| candidates(name, path)).unwrap_or_default();
+    // Whatever has to be allocated is allocated before the fork.
+    let argv: Vec<*const c_char> = command.iter().map(|word| word.as_ptr()).chain([std::ptr::null()]).collect();
+    // The shell's name and the script's, which replaces the name of the command.
+    let mut shell_argv = vec![SHELL.as_ptr(), std::ptr::null()];
+    shell_argv.extend(argv.iter().skip(1));
+    let (report, child_report) = pipe2(OFlag::O_CLOEXEC).map_err(|errno| StartError::Own("pipe", errno))?;
+    // SAFETY: drainit has one thread, so the child may go on as it likes.
+    match unsafe { fork() }.map_err(|errno| StartError::Own("fork", errno))? {
+        ForkResult::Parent { child } => Ok(Starting { pid: child, report, candidates }),
+        ForkResult::Child => {
+            // A group of its own, so that signals can go to the whole group, and the terminal's keys do not reach drainit as well.
+            let _ = setpgid(Pid::from_raw(0), Pid::from_raw(0));
+            if let Some(terminal) = terminal {
+                terminal.give_to(getpid());
+            }
+            signals::set_mask(mask);
+            let (errno, index) = execute(&candidates, &argv, &mut shell_argv);
+            let mut message = [0; REPORT];
+            for (place, byte) in
+                message.iter_mut().zip((errno as i32).to_ne_bytes().into_iter().chain(index.to_ne_bytes()))
+            {
+                *place = byte;
+            }
+            let _ = nix::unistd::write(child_report.as_fd(), &message);
+            // SAFETY: _exit ends the process and runs nothing of the parent's.
+            unsafe { libc::_exit(1) }
+        }
+    }
+}
+
+/// Tries one candidate after the other. Returns only if none could be executed, with the error to report and the candidate that it belongs to.
+fn execute(candidates: &[CString], argv: &[*const c_char], shell_argv: &mut [*const c_char]) -> (Errno, u32) {
+    let mut failure = (Errno::ENOENT, u32::MAX);
+    for (index, candidate) in (0..).zip(candidates) {
+        // SAFETY: the arrays end in a null pointer, and their strings live on.
+        unsafe { libc::execve(candidate.as_ptr(), argv.as_ptr(), environment::pointer()) };
+        let mut errno = Errno::last();
+        if errno == Errno::ENOEXEC && is_text(candidate) {
+            if let Some(script) = shell_argv.get_mut(1) {
+                *script = candidate.as_ptr();
+            }
+            // SAFETY: as above.
+            unsafe { libc::execve(SHELL.as_ptr(), shell_argv.as_ptr(), environment::pointer()) };
+            errno = Errno::ENOEXEC;
+        }
+        match errno {
+            // Not there: the next place may have it.
+            Errno::ENOENT | Errno::ENOTDIR | Errno::ESTALE | Errno::ENODEV | Errno::ETIMEDOUT => {}
+            // There, but not executable: a later place may have another one, and if none has, this is the error to report.
+            Errno::EACCES => {
+                if failure.0 == Errno::ENOENT {
+                    failure = (errno, index);
+                }
+            }
+            _ => return (errno, index),
+        }
+    }
+    failure
+}
+
+/// Whether the file looks like a script. A program for another machine contains NULs near its beginning; a shell would make nonsense of it.
+fn is_text(file: &CStr) -> bool {
+    let mut head = [0; 128];
+    let opened = nix::fcntl::open(file, OFlag::O_RDONLY | OFlag::O_CLOEXEC, nix::sys::stat::Mode::empty());
+    let length = opened.and_then(|file| read(file, &mut head)).unwrap_or(0);
+    length > 0 && !head.get(..length).unwrap_or_default().contains(&0)
+}
+
+impl Starting {
+    /// Reads how it went, once the descriptor is readable.
+    ///
+    /// # Errors
+    ///
+    /// Why the command could not be executed.
+    pub fn finish(&self) -> Result<(), StartError> {
+        let mut message = [0; REPORT];
+        // The exec closes the pipe, so nothing to read is success. It is also what a child leaves that was killed before the exec.
+        if read(&self.report, &mut message) != Ok(REPORT) {
+            return Ok(());
+        }
+        let number = |bytes: &[u8]| bytes.try_into().map(i32::from_ne_bytes).unwrap_or_default();
+        let (errno, index) = message.split_at(REPORT / 2);
+        let errno = Errno::from_raw(number(errno));
+        let candidate = usize::try_from(number(index)).ok().and_then(|index| self.candidates.get(index));
+        Err(match candidate {
+            Some(candidate) => StartError::CannotExecute(candidate.clone(), errno),
+            None => match self.candidates.iter().find(|candidate| exists(candidate)) {
+                Some(candidate) => StartError::NoInterpreter(candidate.clone()),
+                None => StartError::NotFound,
+            },
+        })
+    }
+}
+
+impl AsFd for Starting {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.report.as_fd()
+    }
+}
+
+impl AsRawFd for Starting {
+    fn as_raw_fd(&self) -> i32 {
+        self.report.as_raw_fd()
+    }
+}
+
+fn exists(file: &CStr) -> bool {
+    Path::new(OsStr::from_bytes(file.to_bytes())).is_file()
+}

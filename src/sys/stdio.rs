@@ -1,0 +1,33 @@
+//! The descriptors 0, 1 and 2 when drainit was started without some of them.
+
+use std::io::{self, Write};
+
+use nix::fcntl::{FcntlArg, OFlag, fcntl, open};
+use nix::sys::stat::Mode;
+use std::os::fd::{BorrowedFd, IntoRawFd};
+
+/// Fills the places of closed standard descriptors, so that none of ours lands there and is taken for the command's output.
+///
+/// The placeholder can be neither read nor written, and closes on exec: the command finds what drainit found.
+pub fn reserve() {
+    for number in 0..=2 {
+        // SAFETY: the descriptor is only asked whether it is open.
+        let fd = unsafe { BorrowedFd::borrow_raw(number) };
+        if fcntl(fd, FcntlArg::F_GETFD).is_err() {
+            // The lowest free number is taken, open(2), and the lower ones are taken by now.
+            let placeholder = open("/", OFlag::O_PATH | OFlag::O_CLOEXEC, Mode::empty());
+            let _ = placeholder.map(IntoRawFd::into_raw_fd);
+        }
+    }
+}
+
+/// Writes `text` to standard output, for the options that only print.
+///
+/// # Errors
+///
+/// Where it cannot be written.
+pub fn print(text: &str) -> io::Result<()> {
+    let mut stdout = io::stdout().lock();
+    stdout.write_all(text.as_bytes())?;
+    stdout.flush()
+}
