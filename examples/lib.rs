@@ -1,0 +1,5 @@
+//! The examples of drainit; each is a program of its own.
+//!
+//! ```text
+//! cargo run --release --example rolling_deploy
+//! ```
