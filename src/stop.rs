@@ -424,8 +424,11 @@ mod tests {
         ]
     }
 
-    /// Settings in seconds, and how far the clock moves before each event. Now and then it jumps far, or stands still.
-    fn any_run() -> impl Strategy<Value = (Vec<(Setting, String)>, Vec<(u64, Event)>)> {
+    /// Settings in seconds, and how far the clock moves before each event, in milliseconds.
+    type Run = (Vec<(Setting, String)>, Vec<(u64, Event)>);
+
+    /// Now and then the clock jumps far, or stands still.
+    fn any_run() -> impl Strategy<Value = Run> {
         let seconds = || proptest::option::of(0u64..60);
         let settings = (seconds(), seconds(), proptest::option::of(1u64..60), seconds(), 0..3usize).prop_map(
             |(delay, grace, stop_timeout, margin, target)| {

@@ -1,5 +1,6 @@
 //! The loop: wait for a signal or a deadline, ask the stop sequence what to do, and do it.
 
+use std::collections::BTreeSet;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
@@ -66,7 +67,7 @@ pub fn supervise(
         graceful: None,
         reason: None,
         reaped: 0,
-        killed: 0,
+        killed: BTreeSet::new(),
         ended: false,
     };
     let ended = supervisor.run();
@@ -95,21 +96,21 @@ struct Supervisor<'a> {
     reason: Option<ExitReason>,
     /// How many orphans were reaped.
     reaped: usize,
-    /// How many processes SIGKILL was sent to.
-    killed: usize,
+    /// Whom SIGKILL was sent to.
+    killed: BTreeSet<i32>,
     ended: bool,
 }
 
 impl Supervisor<'_> {
     fn run(mut self) -> Result<ExitReason, StartError> {
         // Who executed drainit may have left children that ended before.
-        self.reap_all();
+        self.reap_all()?;
         while !self.ended {
             self.wait();
             self.finish_start()?;
-            self.read_signals();
+            self.read_signals()?;
             self.step(Event::Tick);
-            self.look_for_others();
+            self.look_for_others()?;
         }
         Ok(self.report())
     }
@@ -148,30 +149,39 @@ impl Supervisor<'_> {
         Ok(())
     }
 
-    fn read_signals(&mut self) {
+    fn read_signals(&mut self) -> Result<(), StartError> {
         loop {
             let batch = self.signals.read();
             if batch.is_empty() {
-                return;
+                return Ok(());
             }
             for received in batch {
-                self.on_signal(received);
+                self.on_signal(received)?;
             }
         }
     }
 
-    fn on_signal(&mut self, received: Received) {
+    fn on_signal(&mut self, received: Received) -> Result<(), StartError> {
         if received.signal == Signal::CHLD {
-            self.reap_all();
+            self.reap_all()?;
         } else if received.sender_pid != getpid().as_raw() {
             self.apply(Event::Signal(received.signal), Some(received));
         }
         // Else the kernel raised it for something that drainit did itself: SIGPIPE or SIGXFSZ for writing a log line.
+        Ok(())
     }
 
-    fn reap_all(&mut self) {
-        while let Reaped::Child { pid, reason } = reap() {
+    /// Reaps whoever has ended. Returns whether there are children left; their end would leave us their own children.
+    fn reap_all(&mut self) -> Result<bool, StartError> {
+        loop {
+            let (pid, reason) = match reap() {
+                Reaped::Child { pid, reason } => (pid, reason),
+                Reaped::NoneEnded => return Ok(true),
+                Reaped::NoChildren => return Ok(false),
+            };
             if pid == self.family.command.as_raw() {
+                // It may have come to its end before we have seen its start.
+                self.finish_start()?;
                 self.reason = Some(reason);
                 self.family.command_is_gone = true;
                 self.step(Event::Exited);
@@ -182,19 +192,23 @@ impl Supervisor<'_> {
     }
 
     /// Tells the stop sequence when nobody is left whom it waits for.
-    fn look_for_others(&mut self) {
+    fn look_for_others(&mut self) -> Result<(), StartError> {
         if !self.sequence.waits_for_others() {
-            return;
+            return Ok(());
         }
         // What was killed is killed whatever the target is.
         let was_killed = self.sequence.stop().is_some_and(|stop| stop.killed.is_some());
         let target = if was_killed { Target::All } else { self.config.forward_to };
-        if !self.family.is_anybody_left(target) {
+        // Who has no children has no descendants. Only if there are some, it takes a look at all processes to tell who they are.
+        if !self.reap_all()? || !self.family.is_anybody_left(target) {
+            // They may be dead, but not yet gone: their last parent is drainit.
+            self.reap_all()?;
             self.step(Event::NoneLeft);
         } else if was_killed {
             // Who was being forked while we looked for whom to kill.
-            self.killed = self.killed.saturating_add(self.family.kill_all());
+            self.killed.extend(self.family.kill_all());
         }
+        Ok(())
     }
 
     fn step(&mut self, event: Event) {
@@ -255,13 +269,13 @@ impl Supervisor<'_> {
     }
 
     fn kill(&mut self) {
-        self.killed = self.family.kill_all();
+        self.killed.extend(self.family.kill_all());
         let message = format!(
             "SIGKILL to {}, {} after the stop signal",
-            count(self.killed, "process", "processes"),
+            count(self.killed.len(), "process", "processes"),
             Seconds(self.since_stop())
         );
-        let fields = [("after_ms", self.since_stop().into()), ("processes", self.killed.into())];
+        let fields = [("after_ms", self.since_stop().into()), ("processes", self.killed.len().into())];
         self.log.write(&LogEvent { level: Level::Info, name: "killed", message: &message, fields: &fields });
     }
 
@@ -372,7 +386,7 @@ impl Supervisor<'_> {
             exit_code,
             now: self.now(),
             stop_timeout: self.config.budget.stop_timeout,
-            killed: self.killed,
+            killed: self.killed.len(),
             reaped: self.reaped,
         };
         let (signal, graceful) = (stop.signal.to_string(), self.graceful.map(|graceful| graceful.to_string()));

@@ -9,6 +9,7 @@ use std::os::fd::{BorrowedFd, IntoRawFd};
 /// Fills the places of closed standard descriptors, so that none of ours lands there and is taken for the command's output.
 ///
 /// The placeholder can be neither read nor written, and closes on exec: the command finds what drainit found.
+#[cfg_attr(test, allow(dead_code))]
 pub fn reserve() {
     for number in 0..=2 {
         // SAFETY: the descriptor is only asked whether it is open.

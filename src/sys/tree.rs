@@ -91,17 +91,23 @@ impl Family {
     }
 
     /// Sends SIGKILL to everything that is left: as PID 1 to all processes of the PID namespace, otherwise to all descendants.
-    /// Returns to how many, as far as that can be told.
-    pub fn kill_all(self) -> usize {
+    /// Returns to whom, as far as that can be told.
+    pub fn kill_all(self) -> Vec<i32> {
+        let command = || vec![self.command.as_raw()];
         if getpid().as_raw() == 1 {
-            let count = snapshot().map_or(1, |all| all.iter().filter(|p| p.is_alive() && p.pid != 1).count());
+            let all = snapshot().map_or_else(command, |all| {
+                all.iter().filter(|process| process.is_alive() && process.pid != 1).map(|process| process.pid).collect()
+            });
             // The kernel does it in one go: nobody who forks meanwhile gets away, kill(2).
-            return if signals::send(-1, Signal::KILL).is_ok() { count } else { 0 };
+            return signals::send(-1, Signal::KILL).map_or_else(|_| Vec::new(), |()| all);
         }
         match self.living(Target::All) {
-            Some(members) => members.iter().filter(|process| send_to(process, Signal::KILL).is_ok()).count(),
-            None if self.command_is_gone => 0,
-            None => usize::from(signals::send(-self.command.as_raw(), Signal::KILL).is_ok()),
+            Some(mut members) => {
+                members.retain(|process| send_to(process, Signal::KILL).is_ok());
+                members.iter().map(|process| process.pid).collect()
+            }
+            None if self.command_is_gone => Vec::new(),
+            None => signals::send(-self.command.as_raw(), Signal::KILL).map_or_else(|_| Vec::new(), |()| command()),
         }
     }
 }

@@ -11,15 +11,22 @@
 )]
 
 mod harness;
+mod helper;
+mod init;
 mod sandbox;
+mod stop;
 
 use harness::Test;
 use libtest_mimic::{Arguments, Trial};
 
 fn main() {
+    let words: Vec<String> = std::env::args().collect();
+    if words.get(1).is_some_and(|word| word == "helper") {
+        helper::run(&words[2..]);
+    }
     let args = Arguments::from_args();
     let run_all = std::env::var_os("DRAINIT_TEST_ALL").is_some_and(|v| !v.is_empty());
-    let tests: Vec<Test> = Vec::new();
+    let tests: Vec<Test> = [init::tests(), stop::tests()].into_iter().flatten().collect();
     let trials = tests.into_iter().map(|test| trial(test, run_all, args.list)).collect();
     libtest_mimic::run(&args, trials).exit();
 }

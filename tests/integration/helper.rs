@@ -1,0 +1,192 @@
+//! Programs for drainit to run, and such as execute drainit with something to inherit. The tests run themselves for it, so that nothing else
+//! has to be built or installed.
+
+use std::io::Write;
+use std::process::exit;
+use std::time::{Duration, Instant};
+
+use crate::sandbox::{send, status};
+
+/// Runs the helper that `words` name.
+pub fn run(words: &[String]) -> ! {
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    match words[..] {
+        ["report", count] => report(number(count)),
+        ["die", signal] => die(number(signal)),
+        ["orphans", count] => orphans(number(count)),
+        ["deaf"] => deaf(),
+        ["deaf-tree"] => deaf_tree(),
+        ["with-blocked", signal, ..] => with_blocked(number(signal), &words[2..]),
+        ["with-ignored", signal, ..] => with_ignored(number(signal), &words[2..]),
+        ["with-pending", signal, ..] => with_pending(number(signal), &words[2..]),
+        ["with-closed", descriptor, ..] => with_closed(number(descriptor), &words[2..]),
+        _ => panic!("no helper {words:?}"),
+    }
+}
+
+fn number(text: &str) -> i32 {
+    text.parse().expect("a number")
+}
+
+fn say(line: impl std::fmt::Display) {
+    println!("{line}");
+    std::io::stdout().flush().expect("standard output");
+}
+
+/// Blocks or unblocks with the kernel's own call: the C library hides signals from its callers.
+fn change_mask(how: i32, mask: u64) {
+    // SAFETY: the pointer is to a set of the size given.
+    unsafe { libc::syscall(libc::SYS_rt_sigprocmask, how, &raw const mask, std::ptr::null::<u64>(), 8) };
+}
+
+/// Sets what happens on a signal, with the kernel's own call too: SIG_DFL or SIG_IGN.
+fn set_action(signal: i32, action: usize) {
+    let action = [action, 0, 0, 0];
+    // SAFETY: the structure is as large as the kernel's, and there is no handler to call.
+    unsafe { libc::syscall(libc::SYS_rt_sigaction, signal, action.as_ptr(), std::ptr::null::<u8>(), 8) };
+}
+
+/// Reports each signal that it gets, and ends with 0 after `count`.
+fn report(count: i32) -> ! {
+    change_mask(libc::SIG_SETMASK, u64::MAX);
+    say("ready");
+    let all = u64::MAX;
+    for _ in 0..count {
+        // SAFETY: the pointer is to a set of the size given; nothing else is asked for.
+        let signal = unsafe {
+            libc::syscall(libc::SYS_rt_sigtimedwait, &raw const all, std::ptr::null::<u8>(), std::ptr::null::<u8>(), 8)
+        };
+        say(format!("got {signal}"));
+    }
+    exit(0)
+}
+
+/// Dies of `signal`, without a core dump.
+fn die(signal: i32) -> ! {
+    // SAFETY: this option takes a number and no pointer.
+    unsafe { libc::prctl(libc::PR_SET_DUMPABLE, 0) };
+    set_action(signal, libc::SIG_DFL);
+    change_mask(libc::SIG_SETMASK, 0);
+    send(nix::unistd::getpid().as_raw(), signal);
+    std::thread::sleep(Duration::from_secs(1));
+    panic!("signal {signal} has not ended the process")
+}
+
+/// Runs `child` in a child process.
+fn fork(child: impl FnOnce()) -> i32 {
+    // SAFETY: the helpers have one thread.
+    match unsafe { libc::fork() } {
+        0 => {
+            child();
+            exit(0)
+        }
+        pid => pid,
+    }
+}
+
+/// Makes `count` orphans that end at once, and says so when the init has reaped them all.
+fn orphans(count: i32) -> ! {
+    let init = std::os::unix::process::parent_id();
+    for _ in 0..count {
+        let parent = fork(|| {
+            fork(|| ());
+        });
+        // SAFETY: no status is asked for.
+        unsafe { libc::waitpid(parent, std::ptr::null_mut(), 0) };
+    }
+    let start = Instant::now();
+    // (The kernel's list of children leaves some out while others end, so it is no proof that there are none.)
+    let own = std::process::id().to_string();
+    let are_left = || {
+        let processes = std::fs::read_dir("/proc").expect("/proc").flatten();
+        processes
+            .filter_map(|entry| entry.file_name().into_string().ok())
+            .filter(|name| name.parse::<i32>().is_ok())
+            .any(|pid| pid != own && status(&pid, "PPid") == Some(init.to_string()))
+    };
+    while are_left() {
+        assert!(start.elapsed() < Duration::from_secs(10), "not all orphans are reaped");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    say("all reaped");
+    exit(0)
+}
+
+/// Takes no notice of any signal.
+fn deaf() -> ! {
+    change_mask(libc::SIG_SETMASK, u64::MAX);
+    say("ready");
+    loop {
+        std::thread::sleep(Duration::from_secs(60));
+    }
+}
+
+/// The same with a daemon in a session of its own and a stopped child, each of them deaf too.
+fn deaf_tree() -> ! {
+    change_mask(libc::SIG_SETMASK, u64::MAX);
+    let sleep = || -> () {
+        loop {
+            std::thread::sleep(Duration::from_secs(60));
+        }
+    };
+    let parent = fork(|| {
+        nix::unistd::setsid().expect("a new session");
+        fork(sleep);
+    });
+    // SAFETY: no status is asked for.
+    unsafe { libc::waitpid(parent, std::ptr::null_mut(), 0) };
+    let stopped = fork(sleep);
+    send(stopped, libc::SIGSTOP);
+    deaf()
+}
+
+/// Makes the dispositions the default ones and the mask empty. Rust ignores SIGPIPE, and who started the tests may have ignored more.
+fn reset() {
+    (1..=64).for_each(|signal| set_action(signal, libc::SIG_DFL));
+    change_mask(libc::SIG_SETMASK, 0);
+}
+
+fn with_blocked(signal: i32, words: &[&str]) -> ! {
+    reset();
+    change_mask(libc::SIG_SETMASK, 1 << (signal - 1));
+    exec_raw(words)
+}
+
+fn with_ignored(signal: i32, words: &[&str]) -> ! {
+    reset();
+    set_action(signal, libc::SIG_IGN);
+    exec_raw(words)
+}
+
+/// Executes a program with a signal pending that another process has sent.
+fn with_pending(signal: i32, words: &[&str]) -> ! {
+    reset();
+    change_mask(libc::SIG_BLOCK, 1 << (signal - 1));
+    let own = nix::unistd::getpid().as_raw();
+    let sender = fork(|| send(own, signal));
+    // SAFETY: no status is asked for.
+    unsafe { libc::waitpid(sender, std::ptr::null_mut(), 0) };
+    assert!(
+        status("self", "ShdPnd").is_some_and(|pending| pending.contains(|digit| digit != '0')),
+        "nothing is pending"
+    );
+    exec_raw(words)
+}
+
+fn with_closed(descriptor: i32, words: &[&str]) -> ! {
+    reset();
+    // SAFETY: nothing in this program uses the descriptor any more.
+    unsafe { libc::close(descriptor) };
+    exec_raw(words)
+}
+
+/// Executes without what Rust's `Command` does to the mask and to SIGPIPE.
+fn exec_raw(words: &[&str]) -> ! {
+    let words: Vec<std::ffi::CString> =
+        words.iter().map(|word| std::ffi::CString::new(*word).expect("no NUL")).collect();
+    let mut argv: Vec<*const libc::c_char> = words.iter().map(|word| word.as_ptr()).collect();
+    argv.push(std::ptr::null());
+    // SAFETY: the array ends in a null pointer, and its strings live on.
+    unsafe { libc::execvp(argv[0], argv.as_ptr()) };
+    panic!("{words:?}: {}", std::io::Error::last_os_error())
+}
