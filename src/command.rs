@@ -7,6 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use nix::errno::Errno;
 
 use crate::exit;
+use crate::setting::quoted;
 
 /// Where commands are looked for when there is no PATH; Docker gives this one to a container whose image has none.
 const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
@@ -55,23 +56,24 @@ impl StartError {
 
     /// What to tell who has to mend it, of the command `name`.
     pub fn explain(&self, name: &CStr, path: Option<&OsStr>) -> String {
-        let name = OsStr::from_bytes(name.to_bytes());
+        let has_slash = name.to_bytes().contains(&b'/');
+        let name = quoted(OsStr::from_bytes(name.to_bytes()));
         match self {
-            StartError::NotFound if name.as_bytes().contains(&b'/') => format!("{name:?} does not exist"),
+            StartError::NotFound if has_slash => format!("{name} does not exist"),
             StartError::NotFound => {
-                format!("{name:?} was not found in PATH={:?}", path.unwrap_or(OsStr::new(DEFAULT_PATH)))
+                format!("{name} was not found in PATH={:?}", path.unwrap_or(OsStr::new(DEFAULT_PATH)))
             }
             StartError::NoInterpreter(file) => format!(
-                "{file:?} exists, but the interpreter that it needs does not: see its #! line, which may end in a carriage \
-                 return, or the dynamic loader that it was linked for"
+                "{} exists, but the interpreter that it needs does not: see its #! line, which may end in a carriage \
+                 return, or the dynamic loader that it was linked for",
+                quoted(file)
             ),
-            StartError::CannotExecute(file, Errno::ENOEXEC) => {
-                format!(
-                    "{file:?} cannot be executed: no program for this machine; was it built for another architecture?"
-                )
-            }
-            StartError::CannotExecute(file, errno) => format!("{file:?} cannot be executed: {}", errno.desc()),
-            StartError::Own(step, errno) => format!("{name:?} could not be started: {step}: {}", errno.desc()),
+            StartError::CannotExecute(file, Errno::ENOEXEC) => format!(
+                "{} cannot be executed: no program for this machine; was it built for another architecture?",
+                quoted(file)
+            ),
+            StartError::CannotExecute(file, errno) => format!("{} cannot be executed: {}", quoted(file), errno.desc()),
+            StartError::Own(step, errno) => format!("{name} could not be started: {step}: {}", errno.desc()),
         }
     }
 }

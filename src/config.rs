@@ -5,7 +5,7 @@ use std::fmt;
 use crate::budget::{Budget, Misfit, Wishes};
 use crate::duration::{self, Seconds};
 use crate::log::{Format, Level};
-use crate::setting::{Given, Setting, Settings};
+use crate::setting::{Given, Setting, Settings, quoted};
 use crate::signal::{Signal, SignalSet};
 
 /// Whom signals go to, and whom a stop waits for.
@@ -168,7 +168,7 @@ fn duration(text: &str) -> Result<std::time::Duration, String> {
 }
 
 fn signal(text: &str) -> Result<Signal, String> {
-    text.parse().map_err(|_| format!("there is no signal {text:?}"))
+    text.parse().map_err(|_| format!("there is no signal {}", quoted(text)))
 }
 
 fn graceful_signal(text: &str) -> Result<Signal, String> {
@@ -206,7 +206,7 @@ fn target(text: &str) -> Result<Target, String> {
 fn rewrites(text: &str) -> Result<Rewrites, String> {
     let mut pairs: Vec<(Signal, Option<Signal>)> = Vec::new();
     for item in items(text) {
-        let (from, to) = item.split_once(':').ok_or_else(|| format!("{item:?} is no pair"))?;
+        let (from, to) = item.split_once(':').ok_or_else(|| format!("{} is no pair", quoted(item)))?;
         let from = receivable(from.trim())?;
         let to = if to.trim() == "0" { None } else { Some(signal(to.trim())?) };
         if pairs.iter().any(|(known, _)| *known == from) {
@@ -220,7 +220,7 @@ fn rewrites(text: &str) -> Result<Rewrites, String> {
 fn exit_codes(text: &str) -> Result<Vec<u8>, String> {
     let code = |item: &str| {
         let digits = item.bytes().all(|b| b.is_ascii_digit());
-        item.parse().ok().filter(|_| digits).ok_or_else(|| format!("{item:?} is no exit code"))
+        item.parse().ok().filter(|_| digits).ok_or_else(|| format!("{} is no exit code", quoted(item)))
     };
     items(text).map(code).collect()
 }

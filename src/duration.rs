@@ -3,6 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
+use crate::setting::quoted;
+
 /// The longest duration that is accepted. Nobody drains for longer, and deadlines cannot overflow.
 pub const LONGEST: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
@@ -23,7 +25,7 @@ impl fmt::Display for DurationError {
         match self {
             DurationError::Negative => f.write_str("it is negative"),
             DurationError::TooLong => f.write_str("it is too long"),
-            DurationError::UnknownUnit(unit) => write!(f, "there is no unit {unit:?}"),
+            DurationError::UnknownUnit(unit) => write!(f, "there is no unit {}", quoted(unit)),
             DurationError::Malformed => f.write_str("it is no duration"),
         }
     }

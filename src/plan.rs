@@ -30,7 +30,15 @@ pub fn draw(config: &Config) -> String {
     if !budget.forward_in.is_zero() {
         stretches.push(Stretch { fill: '=', length: Some(budget.forward_in), what: "delay: it serves on".to_owned() });
     }
-    stretches.push(Stretch { fill: '-', length: budget.grace, what: "grace: it shuts down".to_owned() });
+    if budget.grace != Some(Duration::ZERO) {
+        stretches.push(Stretch { fill: '-', length: budget.grace, what: "grace: it shuts down".to_owned() });
+    }
+    if let (Some(kill_by), Some(kill_in)) = (budget.kill_by(), budget.kill_in)
+        && kill_in < kill_by
+    {
+        let length = kill_by.saturating_sub(kill_in);
+        stretches.push(Stretch { fill: '_', length: Some(length), what: "not used".to_owned() });
+    }
     stretches.extend(budget.margin.filter(|margin| !margin.is_zero()).map(|margin| Stretch {
         fill: '.',
         length: Some(margin),

@@ -142,10 +142,21 @@ pub struct Given {
 impl fmt::Display for Given {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.source {
-            Source::Flag => write!(f, "--{} {:?}", self.setting.flag(), self.value),
-            Source::Variable => write!(f, "{}={:?}", self.setting.variable(), self.value),
+            Source::Flag => write!(f, "--{} {}", self.setting.flag(), quoted(&self.value)),
+            Source::Variable => write!(f, "{}={}", self.setting.variable(), quoted(&self.value)),
         }
     }
+}
+
+/// A value in quotes, escaped, and cut where it is so long that it would hide what is said of it.
+pub fn quoted(value: &(impl fmt::Debug + ?Sized)) -> String {
+    const LONGEST: usize = 200;
+    let mut text = format!("{value:?}");
+    if let Some((cut, _)) = text.char_indices().nth(LONGEST) {
+        text.truncate(cut);
+        text.push('…');
+    }
+    text
 }
 
 /// All values that were given. A flag wins over its variable; a variable that is set but empty counts as unset.
@@ -191,7 +202,7 @@ pub fn complaint(name: &OsStr) -> Option<String> {
         return Some(format!("{text} is not supported by this version of drainit and has no effect"));
     }
     let nearest = nearest(&text, Setting::ALL.map(Setting::variable)).unwrap_or_default();
-    Some(format!("{name:?} is no variable of drainit and has no effect; did you mean {nearest}?"))
+    Some(format!("{} is no variable of drainit and has no effect; did you mean {nearest}?", quoted(name)))
 }
 
 #[cfg(test)]

@@ -13,7 +13,12 @@
 mod harness;
 mod helper;
 mod init;
+mod load;
+mod nginx;
+mod plan;
+mod port;
 mod sandbox;
+mod settings;
 mod stop;
 
 use harness::Test;
@@ -26,7 +31,10 @@ fn main() {
     }
     let args = Arguments::from_args();
     let run_all = std::env::var_os("DRAINIT_TEST_ALL").is_some_and(|v| !v.is_empty());
-    let tests: Vec<Test> = [init::tests(), stop::tests()].into_iter().flatten().collect();
+    let tests: Vec<Test> = [init::tests(), stop::tests(), settings::tests(), plan::tests(), nginx::tests()]
+        .into_iter()
+        .flatten()
+        .collect();
     let trials = tests.into_iter().map(|test| trial(test, run_all, args.list)).collect();
     libtest_mimic::run(&args, trials).exit();
 }
