@@ -60,7 +60,7 @@ impl Report<'_> {
         match (self.graceful, self.grace()) {
             (Some(graceful), Some(grace)) => {
                 message += &format!(
-                    "; it served on for {}, then took {} after {graceful}",
+                    "; it served on for {}, and ended {} after {graceful}",
                     Seconds(self.delay()),
                     Seconds(grace)
                 );

@@ -53,7 +53,15 @@ impl Build {
         // The Cargo that runs the example, if one does.
         let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
             // Cargo itself says where the binary is, whatever target directory is set and wherever.
-            .args(["build", "--release", "--package", "drainit", "--bin", "drainit", "--message-format=json-render-diagnostics"])
+            .args([
+                "build",
+                "--release",
+                "--package",
+                "drainit",
+                "--bin",
+                "drainit",
+                "--message-format=json-render-diagnostics",
+            ])
             .current_dir(env!("CARGO_MANIFEST_DIR"))
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
