@@ -69,7 +69,8 @@ impl StartError {
                 quoted(file)
             ),
             StartError::CannotExecute(file, Errno::ENOEXEC) => format!(
-                "{} cannot be executed: no program for this machine; was it built for another architecture?",
+                "{} cannot be executed: it is neither a program for this machine, as one for another architecture, nor a \
+                 script for /bin/sh",
                 quoted(file)
             ),
             StartError::CannotExecute(file, errno) => format!("{} cannot be executed: {}", quoted(file), errno.desc()),

@@ -1,6 +1,7 @@
 //! Events as lines of text or JSON.
 
 use std::fmt::Write;
+use std::io::ErrorKind;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::sys::stderr::Stderr;
@@ -173,12 +174,14 @@ pub struct Log {
     format: Format,
     stderr: Stderr,
     dropped: usize,
+    /// Whether the last line was written in part.
+    is_torn: bool,
 }
 
 impl Log {
     /// A log on standard error.
     pub fn new(level: Level, format: Format, stderr: Stderr) -> Log {
-        Log { level, format, stderr, dropped: 0 }
+        Log { level, format, stderr, dropped: 0, is_torn: false }
     }
 
     /// Writes `event` at once, or drops it: never blocks.
@@ -186,12 +189,19 @@ impl Log {
         if event.level > self.level {
             return;
         }
-        let line = match self.format {
+        let mut line = match self.format {
             Format::Text => event.to_text(),
             Format::Json => event.to_json(SystemTime::now()),
         };
-        if self.stderr.write_line(line.as_bytes()).is_err() {
-            self.dropped += 1;
+        if self.is_torn {
+            line.insert(0, '\n');
+        }
+        match self.stderr.write_line(line.as_bytes()) {
+            Ok(()) => self.is_torn = false,
+            Err(error) => {
+                self.dropped = self.dropped.saturating_add(1);
+                self.is_torn |= error.kind() == ErrorKind::WriteZero;
+            }
         }
     }
 

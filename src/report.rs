@@ -65,6 +65,7 @@ impl Report<'_> {
                     Seconds(grace)
                 );
             }
+            (None, Some(_)) => message += "; the graceful signal could not be sent",
             _ => message += "; it ended before the graceful signal was due",
         }
         if self.stop.killed.is_some() {

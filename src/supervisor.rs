@@ -20,11 +20,16 @@ use crate::sys::reap::{Reaped, reap};
 use crate::sys::signalfd::{Received, SignalFd};
 use crate::sys::spawn::{Starting, spawn};
 use crate::sys::terminal::Terminal;
-use crate::sys::tree::{Family, caught_signals};
+use crate::sys::tree::{Family, caught_signals, kill_children, proc_is_ours};
 use crate::sys::{environment, reap as reaping};
 
-/// How often to look whether those that a stop waits for are still there, once the command is gone. Their parents learn of their end, not we.
-const LOOK_FOR_OTHERS: Duration = Duration::from_millis(50);
+/// How often to look whether the command's process group is empty, once the command is gone. Its members' parents learn of their end, not we.
+const LOOK_FOR_GROUP: Duration = Duration::from_millis(50);
+/// How soon after the kill to go for those whom the dead have left. It takes speed to catch one who forks and ends all the time, and it does not
+/// take long.
+const LOOK_FOR_SURVIVORS: Duration = Duration::from_millis(1);
+/// How many children are reaped before drainit looks at signals and deadlines again. In a storm of forks there is always one more.
+const REAPED_IN_A_ROW: usize = 1_000;
 
 /// Runs `command` with the signal mask `mask`, and sees it to its end.
 ///
@@ -48,6 +53,13 @@ pub fn supervise(
             "this kernel has no subreapers: orphans will go to PID 1, and drainit will neither reap nor kill them",
         );
     }
+    let needs_tree = config.budget.kill_in.is_some() || config.forward_to == Target::All;
+    if needs_tree && !is_pid1 && !proc_is_ours() {
+        log.warn(
+            "there is no /proc of this PID namespace, so of the command's descendants only those in its process group will be \
+             signalled and killed",
+        );
+    }
     // Where SIGCHLD is ignored, the kernel reaps in our place, and we would never learn how the command ended.
     crate::sys::signals::set_default(Signal::CHLD).map_err(own("sigaction"))?;
     let signals = SignalFd::new().map_err(own("signalfd"))?;
@@ -67,6 +79,9 @@ pub fn supervise(
         graceful: None,
         reason: None,
         reaped: 0,
+        // Who executed drainit may have left children that ended before.
+        may_reap: true,
+        has_children: true,
         killed: BTreeSet::new(),
         ended: false,
     };
@@ -96,6 +111,10 @@ struct Supervisor<'a> {
     reason: Option<ExitReason>,
     /// How many orphans were reaped.
     reaped: usize,
+    /// Whether there may be somebody to reap of whom no SIGCHLD will tell.
+    may_reap: bool,
+    /// Whether there were children when we last looked.
+    has_children: bool,
     /// Whom SIGKILL was sent to.
     killed: BTreeSet<i32>,
     ended: bool,
@@ -103,16 +122,31 @@ struct Supervisor<'a> {
 
 impl Supervisor<'_> {
     fn run(mut self) -> Result<ExitReason, StartError> {
-        // Who executed drainit may have left children that ended before.
-        self.reap_all()?;
         while !self.ended {
-            self.wait();
-            self.finish_start()?;
-            self.read_signals()?;
-            self.step(Event::Tick);
-            self.look_for_others()?;
+            if let Err(error) = self.turn() {
+                // After a stop signal there is a last line in any case.
+                if self.sequence.stop().is_some() {
+                    self.reason = Some(ExitReason::Code(error.code()));
+                    self.report();
+                }
+                return Err(error);
+            }
         }
         Ok(self.report())
+    }
+
+    /// One turn of the loop: everything that there is to do, and then no more than that.
+    fn turn(&mut self) -> Result<(), StartError> {
+        self.wait();
+        self.finish_start()?;
+        for received in self.signals.read() {
+            self.on_signal(received)?;
+        }
+        if self.may_reap {
+            self.reap()?;
+        }
+        self.step(Event::Tick);
+        self.look_for_others()
     }
 
     fn now(&self) -> Duration {
@@ -123,47 +157,34 @@ impl Supervisor<'_> {
     fn wait(&self) {
         let mut fds = vec![PollFd::new(self.signals.as_fd(), PollFlags::POLLIN)];
         fds.extend(self.starting.iter().map(|starting| PollFd::new(starting.as_fd(), PollFlags::POLLIN)));
-        let mut deadline = self.sequence.next_deadline();
-        if self.sequence.waits_for_others() {
-            let look = self.now().saturating_add(LOOK_FOR_OTHERS);
-            deadline = Some(deadline.map_or(look, |deadline| deadline.min(look)));
-        }
-        let timeout = deadline.map(|deadline| TimeSpec::from_duration(deadline.saturating_sub(self.now())));
+        let look = match (self.sequence.waits_for_others(), self.was_killed(), self.config.forward_to) {
+            _ if self.may_reap => Some(Duration::ZERO),
+            (true, true, _) => Some(LOOK_FOR_SURVIVORS),
+            (true, false, Target::Group) => Some(LOOK_FOR_GROUP),
+            // The end of each is announced by SIGCHLD: whoever loses its parent becomes our child.
+            _ => None,
+        };
+        let due = self.sequence.next_deadline().map(|deadline| deadline.saturating_sub(self.now()));
+        let timeout = [look, due].into_iter().flatten().min().map(TimeSpec::from_duration);
         // Woken for nothing, we look and wait again. No signal interrupts us, as all are blocked.
         let _ = ppoll(&mut fds, timeout, None);
     }
 
     /// Learns whether the command could be executed, if that is known by now.
     fn finish_start(&mut self) -> Result<(), StartError> {
-        let Some(starting) = &self.starting else { return Ok(()) };
-        let mut fds = [PollFd::new(starting.as_fd(), PollFlags::POLLIN)];
-        if nix::poll::poll(&mut fds, nix::poll::PollTimeout::ZERO) == Ok(0) {
-            return Ok(());
-        }
-        starting.finish()?;
+        let Some(result) = self.starting.as_ref().and_then(Starting::finish) else { return Ok(()) };
+        result?;
         self.starting = None;
         self.log_started();
         for signal in std::mem::take(&mut self.held) {
-            self.send(signal);
+            self.send_or_warn(signal);
         }
         Ok(())
     }
 
-    fn read_signals(&mut self) -> Result<(), StartError> {
-        loop {
-            let batch = self.signals.read();
-            if batch.is_empty() {
-                return Ok(());
-            }
-            for received in batch {
-                self.on_signal(received)?;
-            }
-        }
-    }
-
     fn on_signal(&mut self, received: Received) -> Result<(), StartError> {
         if received.signal == Signal::CHLD {
-            self.reap_all()?;
+            self.reap()?;
         } else if received.sender_pid != getpid().as_raw() {
             self.apply(Event::Signal(received.signal), Some(received));
         }
@@ -171,24 +192,44 @@ impl Supervisor<'_> {
         Ok(())
     }
 
-    /// Reaps whoever has ended. Returns whether there are children left; their end would leave us their own children.
-    fn reap_all(&mut self) -> Result<bool, StartError> {
-        loop {
-            let (pid, reason) = match reap() {
-                Reaped::Child { pid, reason } => (pid, reason),
-                Reaped::NoneEnded => return Ok(true),
-                Reaped::NoChildren => return Ok(false),
-            };
-            if pid == self.family.command.as_raw() {
-                // It may have come to its end before we have seen its start.
-                self.finish_start()?;
-                self.reason = Some(reason);
-                self.family.command_is_gone = true;
-                self.step(Event::Exited);
-            } else {
-                self.reaped = self.reaped.saturating_add(1);
+    /// Reaps those who have ended. One SIGCHLD may stand for many.
+    fn reap(&mut self) -> Result<(), StartError> {
+        for _ in 0..REAPED_IN_A_ROW {
+            match reap() {
+                Reaped::Child { pid, reason } => self.on_end(pid, reason)?,
+                Reaped::NoneEnded => {
+                    self.may_reap = false;
+                    return Ok(());
+                }
+                Reaped::NoChildren => {
+                    self.may_reap = false;
+                    self.has_children = false;
+                    return Ok(());
+                }
             }
         }
+        self.may_reap = true;
+        Ok(())
+    }
+
+    fn on_end(&mut self, pid: i32, reason: ExitReason) -> Result<(), StartError> {
+        if self.was_killed() && reason == ExitReason::Signal(Signal::KILL) {
+            self.killed.insert(pid);
+        }
+        if pid != self.family.command.as_raw() {
+            self.reaped = self.reaped.saturating_add(1);
+            return Ok(());
+        }
+        // It may have come to its end before we have seen its start.
+        self.finish_start()?;
+        self.reason = Some(reason);
+        self.family.command_is_gone = true;
+        self.step(Event::Exited);
+        Ok(())
+    }
+
+    fn was_killed(&self) -> bool {
+        self.sequence.stop().is_some_and(|stop| stop.killed.is_some())
     }
 
     /// Tells the stop sequence when nobody is left whom it waits for.
@@ -196,17 +237,14 @@ impl Supervisor<'_> {
         if !self.sequence.waits_for_others() {
             return Ok(());
         }
-        // What was killed is killed whatever the target is.
-        let was_killed = self.sequence.stop().is_some_and(|stop| stop.killed.is_some());
-        let target = if was_killed { Target::All } else { self.config.forward_to };
-        // Who has no children has no descendants. Only if there are some, it takes a look at all processes to tell who they are.
-        if !self.reap_all()? || !self.family.is_anybody_left(target) {
-            // They may be dead, but not yet gone: their last parent is drainit.
-            self.reap_all()?;
+        self.reap()?;
+        let was_killed = self.was_killed();
+        let only_group = !was_killed && self.config.forward_to == Target::Group;
+        // Who has no children has no descendants. That is exact, where a look at all processes could miss one.
+        if !self.has_children || only_group && !self.family.has_group() {
             self.step(Event::NoneLeft);
         } else if was_killed {
-            // Who was being forked while we looked for whom to kill.
-            self.killed.extend(self.family.kill_all());
+            kill_children();
         }
         Ok(())
     }
@@ -218,7 +256,7 @@ impl Supervisor<'_> {
     fn apply(&mut self, event: Event, received: Option<Received>) {
         for action in self.sequence.on_event(event, self.now()) {
             match action {
-                Action::PassOn(signal) => self.deliver(signal),
+                Action::PassOn(signal) => self.send_or_warn(signal),
                 Action::Announce { signal, forward_in, kill_in } => {
                     self.log_stop_requested(signal, received, forward_in, kill_in);
                 }
@@ -237,9 +275,13 @@ impl Supervisor<'_> {
             signal = Signal::TERM;
             note = "; the command does not catch the signal that was received, but does catch SIGTERM";
         }
-        self.graceful = Some(signal);
-        self.deliver(signal);
-        self.log_forwarded(signal, cause, note);
+        match self.deliver(signal) {
+            Ok(()) => {
+                self.graceful = Some(signal);
+                self.log_forwarded(signal, cause, note);
+            }
+            Err(error) => self.warn_not_sent(signal, &error),
+        }
     }
 
     /// Whether the command would die of `signal` at once, although it has a handler for SIGTERM. A base image with `STOPSIGNAL SIGQUIT` leads to
@@ -251,21 +293,23 @@ impl Supervisor<'_> {
     }
 
     /// Sends `signal` to the target, or keeps it until the command runs.
-    fn deliver(&mut self, signal: Signal) {
+    fn deliver(&mut self, signal: Signal) -> std::io::Result<()> {
         if self.starting.is_some() {
             self.held.push(signal);
-        } else {
-            self.send(signal);
+            return Ok(());
+        }
+        self.family.send(self.config.forward_to, signal)
+    }
+
+    fn send_or_warn(&mut self, signal: Signal) {
+        if let Err(error) = self.deliver(signal) {
+            self.warn_not_sent(signal, &error);
         }
     }
 
-    fn send(&mut self, signal: Signal) {
-        if let Err(error) = self.family.send(self.config.forward_to, signal) {
-            self.log.warn(&format!(
-                "{signal} could not be sent to the {}: {error}",
-                target_in_words(self.config.forward_to)
-            ));
-        }
+    fn warn_not_sent(&mut self, signal: Signal, error: &std::io::Error) {
+        let target = target_in_words(self.config.forward_to);
+        self.log.warn(&format!("{signal} could not be sent to the {target}: {error}"));
     }
 
     fn kill(&mut self) {
@@ -292,7 +336,10 @@ impl Supervisor<'_> {
         let budget = &self.config.budget;
         let pid = self.family.command.as_raw();
         let command = CommandLine(self.command).to_string();
-        let mut message = format!("{command}, pid {pid}; on a stop it serves on for {}", Seconds(budget.forward_in));
+        let mut message = format!("{command}, pid {pid}");
+        if !budget.forward_in.is_zero() {
+            message += &format!("; on a stop it serves on for {}", Seconds(budget.forward_in));
+        }
         if let Some(kill_in) = budget.kill_in {
             message += &format!(", SIGKILL after {}", Seconds(kill_in));
         }
@@ -367,7 +414,7 @@ impl Supervisor<'_> {
     }
 
     /// Writes the last line, and returns what drainit ends with.
-    fn report(self) -> ExitReason {
+    fn report(&mut self) -> ExitReason {
         let reason = self.reason.map(|reason| reason.forgiven(&self.config.ok_exit));
         let ends_with = reason.unwrap_or(ExitReason::Signal(Signal::KILL));
         let exit_code = ends_with.code();

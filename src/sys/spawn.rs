@@ -3,7 +3,7 @@
 //! Rust's `Command` would reset the signal mask and SIGPIPE, whatever was inherited; an init hands both down as they were.
 
 use std::ffi::{CStr, CString, OsStr, c_char};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
@@ -48,7 +48,8 @@ pub fn spawn(
     // The shell's name and the script's, which replaces the name of the command.
     let mut shell_argv = vec![SHELL.as_ptr(), std::ptr::null()];
     shell_argv.extend(argv.iter().skip(1));
-    let (report, child_report) = pipe2(OFlag::O_CLOEXEC).map_err(|errno| StartError::Own("pipe", errno))?;
+    let (report, child_report) =
+        pipe2(OFlag::O_CLOEXEC | OFlag::O_NONBLOCK).map_err(|errno| StartError::Own("pipe", errno))?;
     // SAFETY: drainit has one thread, so the child may go on as it likes.
     match unsafe { fork() }.map_err(|errno| StartError::Own("fork", errno))? {
         ForkResult::Parent { child } => Ok(Starting { pid: child, report, candidates }),
@@ -90,7 +91,13 @@ fn execute(candidates: &[CString], argv: &[*const c_char], shell_argv: &mut [*co
         }
         match errno {
             // Not there: the next place may have it.
-            Errno::ENOENT | Errno::ENOTDIR | Errno::ESTALE | Errno::ENODEV | Errno::ETIMEDOUT => {}
+            Errno::ENOENT
+            | Errno::ENOTDIR
+            | Errno::ENAMETOOLONG
+            | Errno::ELOOP
+            | Errno::ESTALE
+            | Errno::ENODEV
+            | Errno::ETIMEDOUT => {}
             // There, but not executable: a later place may have another one, and if none has, this is the error to report.
             Errno::EACCES => {
                 if failure.0 == Errno::ENOENT {
@@ -107,45 +114,44 @@ fn execute(candidates: &[CString], argv: &[*const c_char], shell_argv: &mut [*co
 fn is_text(file: &CStr) -> bool {
     let mut head = [0; 128];
     let opened = nix::fcntl::open(file, OFlag::O_RDONLY | OFlag::O_CLOEXEC, nix::sys::stat::Mode::empty());
-    let length = opened.and_then(|file| read(file, &mut head)).unwrap_or(0);
-    length > 0 && !head.get(..length).unwrap_or_default().contains(&0)
+    let length = opened.and_then(|file| read(file, &mut head));
+    length.is_ok_and(|length| !head.get(..length).unwrap_or_default().contains(&0))
 }
 
 impl Starting {
-    /// Reads how it went, once the descriptor is readable.
+    /// How it went; `None` while that is not known yet. Never blocks.
     ///
     /// # Errors
     ///
     /// Why the command could not be executed.
-    pub fn finish(&self) -> Result<(), StartError> {
+    pub fn finish(&self) -> Option<Result<(), StartError>> {
         let mut message = [0; REPORT];
-        // The exec closes the pipe, so nothing to read is success. It is also what a child leaves that was killed before the exec.
-        if read(&self.report, &mut message) != Ok(REPORT) {
-            return Ok(());
+        match read(&self.report, &mut message) {
+            Err(Errno::EAGAIN) => None,
+            Ok(REPORT) => Some(Err(self.explain(message))),
+            // The exec closes the pipe, so nothing to read is success. It is also what a child leaves that was killed before the exec.
+            _ => Some(Ok(())),
         }
+    }
+
+    fn explain(&self, message: [u8; REPORT]) -> StartError {
         let number = |bytes: &[u8]| bytes.try_into().map(i32::from_ne_bytes).unwrap_or_default();
         let (errno, index) = message.split_at(REPORT / 2);
         let errno = Errno::from_raw(number(errno));
         let candidate = usize::try_from(number(index)).ok().and_then(|index| self.candidates.get(index));
-        Err(match candidate {
+        match candidate {
             Some(candidate) => StartError::CannotExecute(candidate.clone(), errno),
             None => match self.candidates.iter().find(|candidate| exists(candidate)) {
                 Some(candidate) => StartError::NoInterpreter(candidate.clone()),
                 None => StartError::NotFound,
             },
-        })
+        }
     }
 }
 
 impl AsFd for Starting {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.report.as_fd()
-    }
-}
-
-impl AsRawFd for Starting {
-    fn as_raw_fd(&self) -> i32 {
-        self.report.as_raw_fd()
     }
 }
 

@@ -9,24 +9,26 @@ use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use nix::fcntl::{OFlag, SpliceFFlags, open, splice};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::stat::{Mode, SFlag, fstat};
-use nix::unistd::{pipe2, read, write};
+use nix::unistd::{Pid, getsid, pipe2, read, write};
 
 /// Where log lines go.
 #[derive(Debug)]
 pub enum Stderr {
-    /// A pipe: a line goes through a pipe of our own, from which splice(2) moves it in one piece or not at all.
-    /// That needs neither `/proc` nor the right to open the pipe again.
+    /// A pipe: a line goes through a pipe of our own, from which splice(2) moves it in one piece or not at all. That needs neither `/proc` nor the
+    /// right to open the pipe again. The price is that each line takes one of the pipe's buffers, usually 16, until somebody reads it.
     Pipe {
         reader: OwnedFd,
         writer: OwnedFd,
     },
-    /// A terminal, opened again, with a non-blocking open file of our own.
-    Terminal(OwnedFd),
+    /// A terminal or another character device, opened again: a non-blocking open file of our own.
+    Device(OwnedFd),
     Socket,
     /// A file, where a write waits for nobody.
     File,
-    /// Anything else: written when poll(2) says that it would not block.
-    Other,
+    /// A pipe that cannot be spliced into: written when poll(2) says that a line of PIPE_BUF bytes fits.
+    Polled,
+    /// Nothing that could be written without the risk to block.
+    Nowhere,
 }
 
 fn stderr() -> BorrowedFd<'static> {
@@ -41,16 +43,15 @@ impl Stderr {
             fstat(stderr()).map_or(SFlag::empty(), |stat| SFlag::from_bits_truncate(stat.st_mode) & SFlag::S_IFMT);
         if kind == SFlag::S_IFIFO {
             let ours = pipe2(OFlag::O_CLOEXEC | OFlag::O_NONBLOCK);
-            ours.map_or(Stderr::Other, |(reader, writer)| Stderr::Pipe { reader, writer })
+            ours.map_or(Stderr::Polled, |(reader, writer)| Stderr::Pipe { reader, writer })
         } else if kind == SFlag::S_IFCHR {
-            let flags = OFlag::O_WRONLY | OFlag::O_NONBLOCK | OFlag::O_NOCTTY | OFlag::O_CLOEXEC;
-            open("/proc/self/fd/2", flags, Mode::empty()).map_or(Stderr::Other, Stderr::Terminal)
+            open_again().map_or(Stderr::Nowhere, Stderr::Device)
         } else if kind == SFlag::S_IFSOCK {
             Stderr::Socket
         } else if kind == SFlag::S_IFREG {
             Stderr::File
         } else {
-            Stderr::Other
+            Stderr::Nowhere
         }
     }
 
@@ -58,17 +59,31 @@ impl Stderr {
     ///
     /// # Errors
     ///
-    /// Where it would block, or nobody will read it. A part of it may have been written to a terminal, a socket or a full disk.
+    /// Where it would block, or nobody will read it. `WriteZero` means that a part of it was written: a terminal, a socket and a full disk
+    /// take what they have room for.
     pub fn write_line(&self, line: &[u8]) -> io::Result<()> {
         let written = match self {
             Stderr::Pipe { reader, writer } => splice_line(reader, writer, line)?,
-            Stderr::Terminal(terminal) => write(terminal, line)?,
+            Stderr::Device(device) => write(device, line)?,
             Stderr::Socket => send(line)?,
             Stderr::File => write(stderr(), line)?,
-            Stderr::Other => write_if_ready(line)?,
+            Stderr::Polled => write_if_ready(line)?,
+            Stderr::Nowhere => return Err(io::ErrorKind::NotConnected.into()),
         };
         if written == line.len() { Ok(()) } else { Err(io::ErrorKind::WriteZero.into()) }
     }
+}
+
+/// Standard error as an open file of our own.
+fn open_again() -> Option<OwnedFd> {
+    let open =
+        |path| open(path, OFlag::O_WRONLY | OFlag::O_NONBLOCK | OFlag::O_NOCTTY | OFlag::O_CLOEXEC, Mode::empty()).ok();
+    // A terminal that belongs to another user, as after gosu or su-exec, cannot be opened by its name, but as our controlling terminal it can.
+    open("/proc/self/fd/2").or_else(|| {
+        // SAFETY: the call takes a descriptor and no pointer.
+        let session = unsafe { libc::tcgetsid(libc::STDERR_FILENO) };
+        (getsid(None) == Ok(Pid::from_raw(session))).then(|| open("/dev/tty")).flatten()
+    })
 }
 
 fn splice_line(reader: &OwnedFd, writer: &OwnedFd, line: &[u8]) -> io::Result<usize> {

@@ -11,13 +11,11 @@ use nix::unistd::{Pid, getpgrp, tcgetpgrp, tcsetpgrp};
 pub struct Terminal(BorrowedFd<'static>);
 
 impl Terminal {
-    /// The terminal on one of the standard descriptors, if it is ours to give: in the background it stays with whom it belongs to.
+    /// The terminal on standard input, if it is ours to give: in the background it stays with whom it belongs to.
     pub fn in_foreground() -> Option<Terminal> {
-        (0..=2)
-            // SAFETY: the standard descriptors are never closed; where one was not open at start, a placeholder has its place.
-            .map(|number| unsafe { BorrowedFd::borrow_raw(number) })
-            .find(|fd| tcgetpgrp(fd) == Ok(getpgrp()))
-            .map(Terminal)
+        // SAFETY: the standard descriptors are never closed; where one was not open at start, a placeholder has its place.
+        let stdin = unsafe { BorrowedFd::borrow_raw(libc::STDIN_FILENO) };
+        (tcgetpgrp(stdin) == Ok(getpgrp())).then_some(Terminal(stdin))
     }
 
     /// Gives it to `group`. That never stops us by SIGTTOU, as all signals are blocked; a terminal that has gone is no error.

@@ -12,7 +12,7 @@ use crate::sys::signals;
 
 /// Whether there is a `/proc` that shows our PID namespace. In a new one the old one's may still be mounted, and its numbers mean other
 /// processes.
-fn proc_is_ours() -> bool {
+pub fn proc_is_ours() -> bool {
     std::fs::read_link("/proc/self")
         .is_ok_and(|own| own.to_str().and_then(|pid| pid.parse().ok()) == Some(getpid().as_raw()))
 }
@@ -23,12 +23,28 @@ fn snapshot() -> Option<Vec<Stat>> {
         return None;
     }
     let entries = std::fs::read_dir("/proc").ok()?;
-    let numbers = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
-    Some(numbers.filter_map(stat).collect())
+    // The names first: with a look at each on the way, a storm of forks could keep ahead of us for long.
+    let pids: Vec<i32> = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect();
+    Some(pids.into_iter().filter_map(stat).collect())
 }
 
 fn stat(pid: i32) -> Option<Stat> {
     Stat::parse(&std::fs::read(format!("/proc/{pid}/stat")).ok()?)
+}
+
+/// Our descendants that are alive; `None` where that cannot be told.
+fn living_descendants() -> Option<Vec<Stat>> {
+    let mut found = descendants(&snapshot()?, getpid().as_raw());
+    found.retain(Stat::is_alive);
+    Some(found)
+}
+
+/// Our children, zombies included. The kernel may leave out some while others end, proc(5).
+fn children() -> Vec<i32> {
+    let own = getpid();
+    let text = std::fs::read_to_string(format!("/proc/{own}/task/{own}/children"));
+    let text = text.ok().filter(|_| proc_is_ours()).unwrap_or_default();
+    text.split_ascii_whitespace().filter_map(|pid| pid.parse().ok()).collect()
 }
 
 /// The signals that the process catches, if that can be told.
@@ -47,69 +63,88 @@ pub struct Family {
 }
 
 impl Family {
-    /// Those of the target who are alive; `None` where that cannot be told.
-    fn living(self, target: Target) -> Option<Vec<Stat>> {
-        let mut members = descendants(&snapshot()?, getpid().as_raw());
-        members.retain(|process| {
-            process.is_alive()
-                && match target {
-                    Target::Child => process.pid == self.command.as_raw(),
-                    Target::Group => process.group == self.command.as_raw(),
-                    Target::All => true,
-                }
-        });
-        Some(members)
-    }
-
     /// Sends `signal` to the target.
     ///
     /// # Errors
     ///
-    /// Where it could not be sent.
+    /// Where it could not be sent to all of them.
     pub fn send(self, target: Target, signal: Signal) -> io::Result<()> {
-        let members = match (target, self.command_is_gone) {
-            // Until the command is reaped, its numbers are its own.
-            (Target::Child, false) => return signals::send(self.command.as_raw(), signal),
-            (Target::Group, false) => return signals::send(-self.command.as_raw(), signal),
-            (Target::All, false) => self.living(target),
-            (_, true) => Some(self.living(target).unwrap_or_default()),
-        };
-        match members {
-            Some(members) => members.iter().try_for_each(|process| match send_to(process, signal) {
-                // Who has ended meanwhile needs no signal.
-                Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        let is_in_group = |process: &Stat| process.group == self.command.as_raw();
+        match target {
+            Target::Child if self.command_is_gone => Ok(()),
+            Target::Child => signals::send(self.command.as_raw(), signal),
+            Target::Group if self.command_is_gone => {
+                let mut members = living_descendants().unwrap_or_default();
+                members.retain(is_in_group);
+                send_to_all(&members, signal)
+            }
+            Target::Group => match signals::send(-self.command.as_raw(), signal) {
+                // It has left its group, and nobody is in it.
+                Err(error) if is_gone(&error) => signals::send(self.command.as_raw(), signal),
                 sent => sent,
-            }),
-            None => signals::send(-self.command.as_raw(), signal),
+            },
+            Target::All => match living_descendants() {
+                Some(members) => send_to_all(&members, signal),
+                None if getpid().as_raw() == 1 => signals::send(-1, signal),
+                None => self.send(Target::Group, signal),
+            },
         }
     }
 
-    /// Whether anybody of the target may still be alive.
-    pub fn is_anybody_left(self, target: Target) -> bool {
-        // Without /proc, a zombie whose parent does not reap it counts as well.
-        self.living(target).map_or_else(|| signals::exists(-self.command.as_raw()), |members| !members.is_empty())
+    /// Whether the command's process group still has members. A zombie whose parent does not reap it counts as well.
+    pub fn has_group(self) -> bool {
+        signals::exists(-self.command.as_raw())
     }
 
     /// Sends SIGKILL to everything that is left: as PID 1 to all processes of the PID namespace, otherwise to all descendants.
     /// Returns to whom, as far as that can be told.
     pub fn kill_all(self) -> Vec<i32> {
-        let command = || vec![self.command.as_raw()];
+        let command = if self.command_is_gone { vec![] } else { vec![self.command.as_raw()] };
         if getpid().as_raw() == 1 {
-            let all = snapshot().map_or_else(command, |all| {
+            let all = snapshot().map_or(command, |all| {
                 all.iter().filter(|process| process.is_alive() && process.pid != 1).map(|process| process.pid).collect()
             });
             // The kernel does it in one go: nobody who forks meanwhile gets away, kill(2).
             return signals::send(-1, Signal::KILL).map_or_else(|_| Vec::new(), |()| all);
         }
-        match self.living(Target::All) {
+        // The command first, because the look at all others may take a while. Its number is its own until it is reaped.
+        let mut killed = command;
+        killed.retain(|pid| signals::send(*pid, Signal::KILL).is_ok());
+        match living_descendants() {
             Some(mut members) => {
                 members.retain(|process| send_to(process, Signal::KILL).is_ok());
-                members.iter().map(|process| process.pid).collect()
+                killed.extend(members.iter().map(|process| process.pid));
             }
-            None if self.command_is_gone => Vec::new(),
-            None => signals::send(-self.command.as_raw(), Signal::KILL).map_or_else(|_| Vec::new(), |()| command()),
+            None if self.command_is_gone => {}
+            None => _ = signals::send(-self.command.as_raw(), Signal::KILL),
+        }
+        killed
+    }
+}
+
+/// Sends SIGKILL to our children, which are whom the dead have left us. Their numbers are theirs until we reap them, so this can be done
+/// often, and fast enough to catch one who forks and ends all the time. Returns to whom.
+pub fn kill_children() -> Vec<i32> {
+    let mut children = children();
+    children.retain(|pid| signals::send(*pid, Signal::KILL).is_ok());
+    children
+}
+
+/// Sends `signal` to each of them, and reports the first error when all have been tried.
+fn send_to_all(members: &[Stat], signal: Signal) -> io::Result<()> {
+    let mut result = Ok(());
+    for process in members {
+        match send_to(process, signal) {
+            // Who has ended meanwhile needs no signal.
+            Err(error) if is_gone(&error) => {}
+            sent => result = result.and(sent),
         }
     }
+    result
+}
+
+fn is_gone(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(libc::ESRCH)
 }
 
 /// Sends `signal` to exactly the process in the snapshot, never to a later one with the same pid.
@@ -118,7 +153,7 @@ fn send_to(process: &Stat, signal: Signal) -> io::Result<()> {
     // The pidfd means whoever has the pid at this moment. If that one is still who was in the snapshot, it cannot change any more.
     let is_the_same = stat(process.pid).is_some_and(|now| now.started == process.started);
     if !is_the_same {
-        return Err(io::ErrorKind::NotFound.into());
+        return Err(io::Error::from_raw_os_error(libc::ESRCH));
     }
     match pidfd {
         Ok(pidfd) => pidfd_send_signal(&pidfd, signal),

@@ -74,6 +74,7 @@ fn cannot_run(mode: Mode) {
         ("/no/such/command", 127, "does not exist"),
         ("", 127, "was not found"),
         ("/etc/passwd/nothing", 127, "does not exist"),
+        (&"x".repeat(300), 127, "was not found in PATH"),
         (&not_executable, 126, "Permission denied"),
         ("/", 126, "Permission denied"),
         (&no_interpreter, 126, "the interpreter that it needs does not"),
