@@ -5,7 +5,7 @@ use std::ffi::{OsStr, OsString};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, ArgAction, Command, value_parser};
 
-use crate::setting::{Given, Setting, Source, nearest};
+use crate::setting::{Given, Setting, Source, is_near, nearest};
 
 /// How drainit is called, for the error of somebody who called it otherwise.
 const USAGE: &str = "drainit [OPTIONS] [--] COMMAND [ARG]...";
@@ -116,16 +116,17 @@ fn help() -> String {
     text
 }
 
-/// clap's error without its paragraphs: the first line, and the option that was probably meant.
+/// clap's error without the advice that follows, and the option that was probably meant.
 fn one_line(error: &clap::Error) -> String {
     let text = error.render().to_string();
-    let line = text.lines().next().unwrap_or_default();
-    let mut line = line.strip_prefix("error: ").unwrap_or(line).to_owned();
+    let paragraph = text.split("\n\n").next().unwrap_or_default().trim_end();
+    let mut line = paragraph.strip_prefix("error: ").unwrap_or(paragraph).to_owned();
     if let (ErrorKind::UnknownArgument, Some(ContextValue::String(unknown))) =
         (error.kind(), error.get(ContextKind::InvalidArg))
     {
         let flags = Setting::ALL.map(Setting::flag).into_iter().chain(SWITCHES.map(|(name, ..)| name));
-        if let Some(flag) = nearest(unknown.trim_start_matches('-'), flags) {
+        let name = unknown.trim_start_matches('-');
+        if let Some(flag) = nearest(name, flags).filter(|flag| is_near(name, flag)) {
             line.push_str(&format!("; did you mean --{flag}?"));
         }
     }

@@ -6,8 +6,10 @@ use std::time::Duration;
 use crate::config::{Config, Target};
 use crate::duration::Seconds;
 
-/// The columns of the bar; with the labels at its end it stays within 80.
-const WIDTH: usize = 64;
+/// The width of a terminal.
+const COLUMNS: usize = 80;
+/// The columns of the bar, which leave room for the marks and for labels at its end.
+const WIDTH: usize = 60;
 /// The bar of an end that is open.
 const OPEN_END: usize = 24;
 
@@ -50,7 +52,7 @@ pub fn draw(config: &Config) -> String {
         let length = stretch.length.map_or("until it has ended".to_owned(), |length| Seconds(length).to_string());
         let _ = writeln!(text, "  {}  {}, {length}", stretch.fill, stretch.what);
     }
-    let _ = writeln!(text, "\n  {}", verdict(config));
+    let _ = write!(text, "\n{}", wrapped(&verdict(config)));
     text
 }
 
@@ -62,7 +64,12 @@ fn moments(config: &Config) -> Vec<(Duration, String)> {
         Target::Group => "the command's process group",
         Target::All => "the command and all its descendants",
     };
-    let graceful = config.graceful.map_or("the same signal".to_owned(), |signal| signal.to_string());
+    let mut graceful = config.stop_signals.iter().map(|signal| config.graceful_signal(signal).0);
+    let first = graceful.next();
+    let graceful = match first {
+        Some(signal) if graceful.all(|other| other == signal) => signal.to_string(),
+        _ => "the same signal".to_owned(),
+    };
     let served = if budget.forward_in.is_zero() { "" } else { "; the command serves on" };
     let mut moments = vec![
         (Duration::ZERO, format!("{} arrives{served}", config.stop_signals)),
@@ -98,6 +105,24 @@ fn bar(stretches: &[Stretch]) -> String {
         line.push('|');
     }
     format!("  {labels}\n  {line}\n\n")
+}
+
+/// The text in lines that fit a terminal.
+fn wrapped(text: &str) -> String {
+    let mut lines = String::new();
+    let mut column = usize::MAX;
+    for word in text.split(' ') {
+        let width = word.chars().count();
+        if column.saturating_add(width) >= COLUMNS {
+            lines += if lines.is_empty() { " " } else { "\n   " };
+            column = 2;
+        }
+        lines.push(' ');
+        lines += word;
+        column = column.saturating_add(width + 1);
+    }
+    lines.push('\n');
+    lines
 }
 
 fn verdict(config: &Config) -> String {

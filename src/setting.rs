@@ -192,6 +192,11 @@ pub fn nearest<'k>(name: &str, known: impl IntoIterator<Item = &'k str>) -> Opti
     known.into_iter().min_by_key(|candidate| strsim::levenshtein(name, candidate))
 }
 
+/// Whether `name` is probably `known` misspelt.
+pub fn is_near(name: &str, known: &str) -> bool {
+    strsim::levenshtein(name, known) <= known.len() / 3
+}
+
 /// What to say of the variable `name`, which begins with `DRAINIT_`, if it is none that drainit reads.
 pub fn complaint(name: &OsStr) -> Option<String> {
     let text = name.to_string_lossy();
@@ -238,6 +243,17 @@ mod tests {
         assert!(complaint("DRAINIT_PRE_STOP").unwrap().contains("not supported by this version"));
         for name in Setting::ALL.map(Setting::variable).into_iter().chain(OUTPUT_VARIABLES) {
             assert_eq!(complaint(name), None);
+        }
+    }
+
+    #[test]
+    fn the_readme_has_a_row_for_each_setting() {
+        for setting in Setting::ALL {
+            let row = |line: &str| {
+                line.starts_with(&format!("| `--{} ", setting.flag()))
+                    && line.contains(&format!("| `{}` |", setting.variable()))
+            };
+            assert!(include_str!("../README.md").lines().any(row), "{setting:?}");
         }
     }
 

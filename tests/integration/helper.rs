@@ -16,8 +16,10 @@ pub fn run(words: &[String]) -> ! {
         ["orphans", count] => orphans(number(count)),
         ["deaf"] => deaf(),
         ["deaf-tree"] => deaf_tree(),
+        ["hop"] => hop(),
         ["with-blocked", signal, ..] => with_blocked(number(signal), &words[2..]),
         ["with-ignored", signal, ..] => with_ignored(number(signal), &words[2..]),
+        ["without-proc", ..] => without_proc(&words[1..]),
         ["with-pending", signal, ..] => with_pending(number(signal), &words[2..]),
         ["with-closed", descriptor, ..] => with_closed(number(descriptor), &words[2..]),
         _ => panic!("no helper {words:?}"),
@@ -31,6 +33,22 @@ fn number(text: &str) -> i32 {
 fn say(line: impl std::fmt::Display) {
     println!("{line}");
     std::io::stdout().flush().expect("standard output");
+}
+
+/// Takes no notice of any signal, and is never the same process for long: it forks and ends all the time.
+fn hop() -> ! {
+    change_mask(libc::SIG_SETMASK, u64::MAX);
+    if fork(hop_on) > 0 {
+        say("ready");
+    }
+    deaf()
+}
+
+fn hop_on() {
+    // SAFETY: the helpers have one thread; _exit runs nothing of the parent's.
+    while unsafe { libc::fork() } == 0 {}
+    // SAFETY: as above.
+    unsafe { libc::_exit(0) }
 }
 
 /// Blocks or unblocks with the kernel's own call: the C library hides signals from its callers.
@@ -170,6 +188,16 @@ fn with_pending(signal: i32, words: &[&str]) -> ! {
         status("self", "ShdPnd").is_some_and(|pending| pending.contains(|digit| digit != '0')),
         "nothing is pending"
     );
+    exec_raw(words)
+}
+
+/// Executes in a mount namespace of its own, which unshare has made, with nothing mounted on `/proc`.
+fn without_proc(words: &[&str]) -> ! {
+    // SAFETY: the path is a C string.
+    let unmounted = unsafe { libc::umount2(c"/proc".as_ptr(), libc::MNT_DETACH) };
+    assert_eq!(unmounted, 0, "{}", std::io::Error::last_os_error());
+    // SAFETY: as above. What the tests were started from may have mounted one below the other.
+    while unsafe { libc::umount2(c"/proc".as_ptr(), libc::MNT_DETACH) } == 0 {}
     exec_raw(words)
 }
 

@@ -86,6 +86,10 @@ fn cannot_run(mode: Mode) {
         let message = ended.event("error")["msg"].to_string();
         assert!(message.contains(explanation), "{command:?}: {message}");
     }
+    // The child ends at once, so its end may be seen before its report: every time the code is the same.
+    for _ in 0..200 {
+        assert_eq!(Launch::new(mode).args(["--", "no-such-command"]).run().code(), 127);
+    }
     let folder_first = format!("{}:{}", folder.path().display(), std::env::var("PATH").expect("a PATH"));
     let hidden = file("true", b"", 0o644);
     let ended = Launch::new(mode).env("PATH", folder_first).args(["--", "true"]).run();

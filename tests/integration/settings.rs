@@ -76,6 +76,7 @@ fn bad_command_lines() {
         (&["--delay", "5"], "no COMMAND was given"),
         (&["--dely", "5", "echo"], "did you mean --delay?"),
         (&["-x", "echo"], "'-x'"),
+        (&["--a\nb", "echo"], "'--a\\nb' found"),
         (&["--delay"], "--delay"),
         (&["--delay", "1", "--delay", "2", "echo"], "--delay"),
     ] {

@@ -37,6 +37,8 @@ pub fn tests() -> Vec<Test> {
         kills_the_tree(Mode::Pid1);
     }));
     tests.push(test("stop::the_kill_takes_stopped_processes_and_daemons [child]", &[], || kills_the_tree(Mode::Child)));
+    tests.push(test("stop::the_kill_takes_one_who_forks_and_ends_all_the_time", &[], kills_a_hopper));
+    tests.push(test("stop::without_proc_a_daemon_gets_the_signal_too", &[Need::PidNamespace], all_without_proc));
     tests.push(test("stop::the_kill_takes_no_stranger", &[], kills_no_stranger));
     tests
 }
@@ -385,6 +387,27 @@ fn kills_the_tree(mode: Mode) {
     assert_eq!(ended.event("stopped")["reaped"], 2);
     let is_alive = |pid: &i32| status(&pid.to_string(), "State").is_some_and(|state| !state.starts_with('Z'));
     assert!(!tree.iter().any(is_alive), "no process is left");
+}
+
+/// Below another init. As PID 1 the kernel takes all of them at once.
+fn kills_a_hopper() {
+    let running = Launch::new(Mode::Child).env("DRAINIT_GRACE", "200ms").helper(&["hop"]).start();
+    running.expect_line("ready");
+    running.signal(libc::SIGTERM);
+    // Its standard output is a pipe to this test, which ends only when the last of them has ended.
+    let ended = running.wait();
+    assert_eq!(ended.code(), 137, "{ended:?}");
+    assert!(ended.event("stopped")["killed"].as_i64() >= Some(2), "{ended:?}");
+}
+
+fn all_without_proc() {
+    let script = format!("setsid sh -c \"{SLOW_CHILD}\" & trap 'exit 0' TERM; wait");
+    let running =
+        Launch::new(Mode::Pid1).env("DRAINIT_FORWARD_TO", "all").through(&["without-proc"]).script(&script).start();
+    running.expect_line("ready");
+    running.signal(libc::SIGTERM);
+    let ended = running.wait();
+    assert_eq!((ended.code(), ended.stdout.last().map(String::as_str)), (0, Some("cleaned")), "{ended:?}");
 }
 
 fn kills_no_stranger() {
