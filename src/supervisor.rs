@@ -3,6 +3,7 @@
 mod events;
 
 use std::collections::BTreeSet;
+use std::ffi::CStr;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
@@ -16,12 +17,13 @@ use crate::exit::ExitReason;
 use crate::log::Log;
 use crate::signal::{Signal, SignalSet};
 use crate::stop::{Action, Cause, Event, StopSequence};
-use crate::sys::reap::{Reaped, reap};
+use crate::sys::environment;
+use crate::sys::reap::{Reaped, become_subreaper, reap};
 use crate::sys::signalfd::{Received, SignalFd};
+use crate::sys::signals::set_default;
 use crate::sys::spawn::{Starting, spawn};
 use crate::sys::terminal::Terminal;
 use crate::sys::tree::{Family, caught_signals, kill_children, proc_is_ours};
-use crate::sys::{environment, reap as reaping};
 
 /// How often to look whether the command's process group is empty, once the command is gone. Its members' parents learn of their end, not we.
 const LOOK_FOR_GROUP: Duration = Duration::from_millis(50);
@@ -39,16 +41,11 @@ const REAPED_IN_A_ROW: usize = 1_000;
 pub fn supervise(
     config: &Config,
     log: &mut Log,
-    command: &[&'static std::ffi::CStr],
+    command: &[&'static CStr],
     mask: SignalSet,
 ) -> Result<ExitReason, StartError> {
-    let own = |step| {
-        move |error: std::io::Error| {
-            StartError::Own(step, nix::errno::Errno::from_raw(error.raw_os_error().unwrap_or(0)))
-        }
-    };
     let is_pid1 = getpid().as_raw() == 1;
-    if !is_pid1 && reaping::become_subreaper().is_err() {
+    if !is_pid1 && become_subreaper().is_err() {
         log.warn(
             "this kernel has no subreapers: orphans will go to PID 1, and drainit will neither reap nor kill them",
         );
@@ -61,8 +58,8 @@ pub fn supervise(
         );
     }
     // Where SIGCHLD is ignored, the kernel reaps in our place, and we would never learn how the command ended.
-    crate::sys::signals::set_default(Signal::CHLD).map_err(own("sigaction"))?;
-    let signals = SignalFd::new().map_err(own("signalfd"))?;
+    set_default(Signal::CHLD).map_err(|errno| StartError::Own("sigaction", errno))?;
+    let signals = SignalFd::new().map_err(|errno| StartError::Own("signalfd", errno))?;
     let terminal = Terminal::in_foreground();
     let starting = spawn(command, environment::variable("PATH"), mask, terminal)?;
     let supervisor = Supervisor {
@@ -95,7 +92,7 @@ pub fn supervise(
 struct Supervisor<'a> {
     config: &'a Config,
     log: &'a mut Log,
-    command: &'a [&'static std::ffi::CStr],
+    command: &'a [&'static CStr],
     is_pid1: bool,
     clock: Instant,
     signals: SignalFd,
@@ -281,7 +278,7 @@ impl Supervisor<'_> {
                 self.graceful = Some(signal);
                 self.log_forwarded(signal, cause, note);
             }
-            Err(error) => self.warn_not_sent(signal, &error),
+            Err(error) => self.warn_not_sent(signal, error),
         }
     }
 
@@ -294,7 +291,7 @@ impl Supervisor<'_> {
     }
 
     /// Sends `signal` to the target, or keeps it until the command runs.
-    fn deliver(&mut self, signal: Signal) -> std::io::Result<()> {
+    fn deliver(&mut self, signal: Signal) -> nix::Result<()> {
         if self.starting.is_some() {
             self.held.push(signal);
             return Ok(());
@@ -304,7 +301,7 @@ impl Supervisor<'_> {
 
     fn send_or_warn(&mut self, signal: Signal) {
         if let Err(error) = self.deliver(signal) {
-            self.warn_not_sent(signal, &error);
+            self.warn_not_sent(signal, error);
         }
     }
 

@@ -14,7 +14,7 @@ use crate::stop::Cause;
 use crate::sys::signalfd::Received;
 
 impl Supervisor<'_> {
-    pub(super) fn warn_not_sent(&mut self, signal: Signal, error: &std::io::Error) {
+    pub(super) fn warn_not_sent(&mut self, signal: Signal, error: nix::Error) {
         let target = target_in_words(self.config.forward_to);
         self.log.warn(&format!("{signal} could not be sent to the {target}: {error}"));
     }

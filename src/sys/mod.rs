@@ -5,7 +5,6 @@
 #![allow(unsafe_code)]
 
 use std::ffi::c_long;
-use std::io;
 use std::os::fd::{FromRawFd, OwnedFd};
 
 pub mod die;
@@ -21,10 +20,10 @@ pub mod terminal;
 pub mod tree;
 
 /// The descriptor that a system call has just returned, or its error.
-fn new_descriptor(returned: c_long) -> io::Result<OwnedFd> {
+fn new_descriptor(returned: c_long) -> nix::Result<OwnedFd> {
     match i32::try_from(returned) {
         // SAFETY: the kernel has just made it, and nobody else knows of it.
         Ok(fd @ 0..) => Ok(unsafe { OwnedFd::from_raw_fd(fd) }),
-        _ => Err(io::Error::last_os_error()),
+        _ => Err(nix::Error::last()),
     }
 }

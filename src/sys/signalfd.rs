@@ -3,7 +3,6 @@
 //! Unlike a handler it keeps each instance of a real-time signal with its sender, works for a signal that was inherited as ignored (one that is
 //! blocked is kept all the same), and leaves no window between fork and exec.
 
-use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use crate::signal::{Signal, SignalSet};
@@ -32,7 +31,7 @@ impl SignalFd {
     /// # Errors
     ///
     /// Where no descriptor is left, or the kernel has no signalfd.
-    pub fn new() -> io::Result<SignalFd> {
+    pub fn new() -> nix::Result<SignalFd> {
         let mask = SignalSet::ALL.bits();
         let flags = libc::SFD_CLOEXEC | libc::SFD_NONBLOCK;
         // SAFETY: the pointer is to a set of the size given.

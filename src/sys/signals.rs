@@ -3,7 +3,7 @@
 //! Both C libraries hide the first real-time signals from their callers, 32 and 33 in glibc and 34 too in musl. An init has to block and to pass on
 //! each signal there is, so it cannot use their functions.
 
-use std::io;
+use nix::errno::Errno;
 
 use crate::signal::{Signal, SignalSet};
 
@@ -24,14 +24,14 @@ pub fn set_mask(mask: SignalSet) -> SignalSet {
 /// # Errors
 ///
 /// Where the signal cannot be caught.
-pub fn set_default(signal: Signal) -> io::Result<()> {
+pub fn set_default(signal: Signal) -> nix::Result<()> {
     // The kernel's sigaction is the handler, the flags, a restorer and the mask, each eight bytes at most: all zero is SIG_DFL.
     let action = [0u64; 4];
     // SAFETY: `action` is as large as the kernel's structure, and with no handler there is nothing to call.
     let result = unsafe {
         libc::syscall(libc::SYS_rt_sigaction, signal.number(), action.as_ptr(), std::ptr::null_mut::<u64>(), SET_SIZE)
     };
-    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    Errno::result(result).map(drop)
 }
 
 /// Sends `signal` to the process `pid`, or for a negative number to the group, or for -1 to everybody, kill(2).
@@ -39,14 +39,14 @@ pub fn set_default(signal: Signal) -> io::Result<()> {
 /// # Errors
 ///
 /// ESRCH where there is nobody, EPERM where that is not allowed.
-pub fn send(pid: i32, signal: Signal) -> io::Result<()> {
+pub fn send(pid: i32, signal: Signal) -> nix::Result<()> {
     // SAFETY: kill has no preconditions.
-    if unsafe { libc::kill(pid, signal.number()) } == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    Errno::result(unsafe { libc::kill(pid, signal.number()) }).map(drop)
 }
 
 /// Whether there is a process `pid`, or for a negative number a group, zombies included.
 pub fn exists(pid: i32) -> bool {
     // SAFETY: kill has no preconditions, and the signal 0 only asks.
-    let sent = unsafe { libc::kill(pid, 0) };
-    sent == 0 || io::Error::last_os_error().raw_os_error() == Some(libc::EPERM)
+    let sent = Errno::result(unsafe { libc::kill(pid, 0) });
+    sent.is_ok() || sent == Err(Errno::EPERM)
 }

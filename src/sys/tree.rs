@@ -1,8 +1,8 @@
 //! The processes below drainit, and how to end them without ever hitting a stranger.
 
-use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 
+use nix::errno::Errno;
 use nix::unistd::{Pid, getpid};
 
 use crate::config::Target;
@@ -68,7 +68,7 @@ impl Family {
     /// # Errors
     ///
     /// Where it could not be sent to all of them.
-    pub fn send(self, target: Target, signal: Signal) -> io::Result<()> {
+    pub fn send(self, target: Target, signal: Signal) -> nix::Result<()> {
         let is_in_group = |process: &Stat| process.group == self.command.as_raw();
         match target {
             Target::Child if self.command_is_gone => Ok(()),
@@ -80,7 +80,7 @@ impl Family {
             }
             Target::Group => match signals::send(-self.command.as_raw(), signal) {
                 // It has left its group, and nobody is in it.
-                Err(error) if is_gone(&error) => signals::send(self.command.as_raw(), signal),
+                Err(Errno::ESRCH) => signals::send(self.command.as_raw(), signal),
                 sent => sent,
             },
             Target::All => match living_descendants() {
@@ -131,50 +131,44 @@ pub fn kill_children() -> Vec<i32> {
 }
 
 /// Sends `signal` to each of them, and reports the first error when all have been tried.
-fn send_to_all(members: &[Stat], signal: Signal) -> io::Result<()> {
+fn send_to_all(members: &[Stat], signal: Signal) -> nix::Result<()> {
     let mut result = Ok(());
     for process in members {
         match send_to(process, signal) {
             // Who has ended meanwhile needs no signal.
-            Err(error) if is_gone(&error) => {}
+            Err(Errno::ESRCH) => {}
             sent => result = result.and(sent),
         }
     }
     result
 }
 
-fn is_gone(error: &io::Error) -> bool {
-    error.raw_os_error() == Some(libc::ESRCH)
-}
-
 /// Sends `signal` to exactly the process in the snapshot, never to a later one with the same pid.
-fn send_to(process: &Stat, signal: Signal) -> io::Result<()> {
+fn send_to(process: &Stat, signal: Signal) -> nix::Result<()> {
     let pidfd = pidfd_open(process.pid);
     // The pidfd means whoever has the pid at this moment. If that one is still who was in the snapshot, it cannot change any more.
     let is_the_same = stat(process.pid).is_some_and(|now| now.started == process.started);
     if !is_the_same {
-        return Err(io::Error::from_raw_os_error(libc::ESRCH));
+        return Err(Errno::ESRCH);
     }
     match pidfd {
         Ok(pidfd) => pidfd_send_signal(&pidfd, signal),
         // Before Linux 5.3, or in a sandbox without pidfds, the check just made has to do.
-        Err(error) if matches!(error.raw_os_error(), Some(libc::ENOSYS | libc::EPERM)) => {
-            signals::send(process.pid, signal)
-        }
+        Err(Errno::ENOSYS | Errno::EPERM) => signals::send(process.pid, signal),
         Err(error) => Err(error),
     }
 }
 
-fn pidfd_open(pid: i32) -> io::Result<OwnedFd> {
+fn pidfd_open(pid: i32) -> nix::Result<OwnedFd> {
     // SAFETY: the call takes numbers only.
     let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
     super::new_descriptor(fd)
 }
 
-fn pidfd_send_signal(pidfd: &OwnedFd, signal: Signal) -> io::Result<()> {
+fn pidfd_send_signal(pidfd: &OwnedFd, signal: Signal) -> nix::Result<()> {
     // SAFETY: no siginfo is passed, so no pointer is followed.
     let result = unsafe {
         libc::syscall(libc::SYS_pidfd_send_signal, pidfd.as_raw_fd(), signal.number(), std::ptr::null::<u8>(), 0)
     };
-    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    Errno::result(result).map(drop)
 }

@@ -10,6 +10,7 @@
     missing_docs
 )]
 
+mod docker;
 mod harness;
 mod helper;
 mod init;
@@ -31,10 +32,11 @@ fn main() {
     }
     let args = Arguments::from_args();
     let run_all = std::env::var_os("DRAINIT_TEST_ALL").is_some_and(|v| !v.is_empty());
-    let tests: Vec<Test> = [init::tests(), stop::tests(), settings::tests(), plan::tests(), nginx::tests()]
-        .into_iter()
-        .flatten()
-        .collect();
+    let tests: Vec<Test> =
+        [init::tests(), stop::tests(), settings::tests(), plan::tests(), nginx::tests(), docker::tests()]
+            .into_iter()
+            .flatten()
+            .collect();
     let trials = tests.into_iter().map(|test| trial(test, run_all, args.list)).collect();
     libtest_mimic::run(&args, trials).exit();
 }
