@@ -9,7 +9,7 @@ use std::path::Path;
 
 use nix::errno::Errno;
 use nix::fcntl::OFlag;
-use nix::unistd::{ForkResult, Pid, fork, getpid, pipe2, read, setpgid};
+use nix::unistd::{AccessFlags, ForkResult, Pid, access, fork, getpid, pipe2, read, setpgid};
 
 use crate::command::{StartError, candidates};
 use crate::signal::SignalSet;
@@ -98,6 +98,8 @@ fn execute(candidates: &[CString], argv: &[*const c_char], shell_argv: &mut [*co
             | Errno::ESTALE
             | Errno::ENODEV
             | Errno::ETIMEDOUT => {}
+            // A folder in PATH that this user may not look into has nothing for them.
+            Errno::EACCES if candidates.len() > 1 && access(candidate.as_c_str(), AccessFlags::F_OK).is_err() => {}
             // There, but not executable: a later place may have another one, and if none has, this is the error to report.
             Errno::EACCES => {
                 if failure.0 == Errno::ENOENT {

@@ -24,38 +24,50 @@ use surroundings::Way;
 pub fn tests() -> Vec<Test> {
     let images = Arc::new(Images::default());
     let mut tests = Vec::new();
-    let mut add = |name: String, run: Box<dyn FnOnce(&Images) + Send>| {
+    let mut add = |name: String, more: &[Need], run: Box<dyn FnOnce(&Images) + Send>| {
         let images = Arc::clone(&images);
-        let needs: &[Need] = if name.starts_with("nginx") { &[Need::Docker, Need::Nginx] } else { &[Need::Docker] };
-        tests.push(test(format!("docker::{name}"), needs, move || run(&images)));
+        let needs = [&[Need::Docker, Need::StaticBusybox, Need::MuslTargets], more].concat();
+        tests.push(test(format!("docker::{name}"), &needs, move || run(&images)));
     };
 
     // First those that take longest.
     for arch in [Arch::Arm64, Arch::Amd64] {
-        add(format!("image::{}", arch.name()), Box::new(move |images| dockerfile::image(images, arch)));
+        let emulator: &[Need] = if arch == Arch::Arm64 { &[Need::Qemu] } else { &[] };
+        add(format!("image::{}", arch.name()), emulator, Box::new(move |images| dockerfile::image(images, arch)));
     }
     for way in Way::ALL {
         add(
             format!("nginx_drains_on_docker_stop::{}", way.name()),
+            &[Need::Nginx],
             Box::new(move |images| drain::on_docker_stop(images, way)),
         );
     }
-    add("nginx_drains_on_term_turned_into_quit".to_owned(), Box::new(drain::on_term_turned_into_quit));
+    add("nginx_drains_on_term_turned_into_quit".to_owned(), &[Need::Nginx], Box::new(drain::on_term_turned_into_quit));
     for way in Way::ALL {
         add(
             format!("a_deaf_command_is_killed_before_docker_does::{}", way.name()),
+            &[],
             Box::new(move |images| stop::deaf_command_is_killed(images, way)),
         );
         add(
             format!("orphans_are_reaped::{}", way.name()),
+            &[],
             Box::new(move |images| stop::orphans_are_reaped(images, way)),
         );
     }
-    add("a_command_that_ends_during_the_delay_ends_the_container".to_owned(), Box::new(stop::ends_during_the_delay));
-    add("a_second_stop_signal_ends_the_delay".to_owned(), Box::new(stop::second_signal_ends_the_delay));
-    add("stopsignal_quit_does_not_core_dump_another_program".to_owned(), Box::new(stop::stopsignal_of_the_base_image));
-    add("paused_across_the_delay::graceful".to_owned(), Box::new(stop::paused_then_graceful));
-    add("paused_across_the_delay::deaf".to_owned(), Box::new(stop::paused_then_deaf));
-    add("text_log".to_owned(), Box::new(stop::text_log));
+    add(
+        "a_command_that_ends_during_the_delay_ends_the_container".to_owned(),
+        &[],
+        Box::new(stop::ends_during_the_delay),
+    );
+    add("a_second_stop_signal_ends_the_delay".to_owned(), &[], Box::new(stop::second_signal_ends_the_delay));
+    add(
+        "stopsignal_quit_does_not_core_dump_another_program".to_owned(),
+        &[],
+        Box::new(stop::stopsignal_of_the_base_image),
+    );
+    add("paused_across_the_delay::graceful".to_owned(), &[], Box::new(stop::paused_then_graceful));
+    add("paused_across_the_delay::deaf".to_owned(), &[], Box::new(stop::paused_then_deaf));
+    add("text_log".to_owned(), &[], Box::new(stop::text_log));
     tests
 }

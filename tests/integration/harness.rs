@@ -3,10 +3,11 @@
 //! A test whose needs are not met counts as ignored, and the reason is printed. With `DRAINIT_TEST_ALL=1`, as in CI, it runs all the same
 //! and fails on whatever is missing.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 /// One test: it fails by a panic.
@@ -26,29 +27,49 @@ pub fn test(name: impl Into<String>, needs: &[Need], run: impl FnOnce() + Send +
 pub enum Need {
     /// A new PID namespace with a `/proc` of its own, as root or through a user namespace.
     PidNamespace,
+    /// script(1), which gives a program a terminal.
+    Script,
     /// Debian's nginx.
     Nginx,
     /// A Docker Engine that answers.
     Docker,
+    /// A busybox that runs in an image without a C library.
+    StaticBusybox,
+    /// The Rust targets that drainit is shipped for.
+    MuslTargets,
+    /// What runs an arm64 program on another machine.
+    Qemu,
 }
 
 impl Need {
-    /// Why this machine does not have it, if it does not. Probed once.
+    /// Why this machine does not have it, if it does not. Each is probed once.
     pub fn missing(self) -> Option<&'static str> {
-        static PID_NAMESPACE: OnceLock<bool> = OnceLock::new();
-        static NGINX: OnceLock<bool> = OnceLock::new();
-        static DOCKER: OnceLock<bool> = OnceLock::new();
-        let (probed, reason) = match self {
-            Need::PidNamespace => (
-                PID_NAMESPACE.get_or_init(|| succeeds(crate::sandbox::unshare().arg("true"))),
-                "no PID namespace can be made here (unshare --pid)",
-            ),
-            Need::Nginx => (NGINX.get_or_init(|| succeeds(Command::new("nginx").arg("-v"))), "nginx is not installed"),
-            Need::Docker => {
-                (DOCKER.get_or_init(|| succeeds(Command::new("docker").arg("info"))), "no Docker Engine answers")
-            }
+        static PROBED: Mutex<BTreeMap<&str, bool>> = Mutex::new(BTreeMap::new());
+        let shell = |script: &str| {
+            let mut shell = Command::new("sh");
+            shell.args(["-c", script]);
+            shell
         };
-        (!probed).then_some(reason)
+        let targets = "for target in x86_64 aarch64; do test -d \"$(rustc --print target-libdir --target $target-unknown-linux-musl)\" || exit; done";
+        let (mut probe, reason) = match self {
+            Need::PidNamespace => {
+                let mut unshare = crate::sandbox::unshare();
+                unshare.arg("true");
+                (unshare, "no PID namespace can be made here (unshare --pid)")
+            }
+            Need::Script => (shell("command -v script"), "script(1) is not installed (bsdutils)"),
+            Need::Nginx => (shell("nginx -v"), "nginx is not installed (nginx-light)"),
+            Need::Docker => (shell("docker info"), "no Docker Engine answers (docker info)"),
+            Need::StaticBusybox => (
+                shell("busybox=$(command -v busybox) && ! ldd \"$busybox\""),
+                "no static busybox is installed (busybox-static)",
+            ),
+            Need::MuslTargets => (shell(targets), "the musl targets are not installed (rustup target add)"),
+            Need::Qemu => (shell("command -v qemu-aarch64-static"), "qemu is not installed (qemu-user-static)"),
+        };
+        let mut probed = PROBED.lock().expect("no panic");
+        let is_there = *probed.entry(reason).or_insert_with(|| succeeds(&mut probe));
+        (!is_there).then_some(reason)
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::os::unix::ffi::OsStringExt;
+use std::os::unix::fs::DirBuilderExt;
 use std::os::unix::process::ExitStatusExt;
 
 use serde_json::json;
@@ -29,7 +30,11 @@ pub fn tests() -> Vec<Test> {
     .flatten()
     .collect();
     tests.push(test("init::adopts_orphans_below_another_init", &[], adopts_orphans));
-    tests.push(test("init::below_a_process_that_is_no_reaper_the_terminal_goes_to_the_command", &[], terminal));
+    tests.push(test(
+        "init::below_a_process_that_is_no_reaper_the_terminal_goes_to_the_command",
+        &[Need::Script],
+        terminal,
+    ));
     tests.push(test("init::as_pid_1_the_exit_takes_everything_along", &[Need::PidNamespace], takes_everything_along));
     tests
 }
@@ -91,6 +96,13 @@ fn cannot_run(mode: Mode) {
         assert_eq!(Launch::new(mode).args(["--", "no-such-command"]).run().code(), 127);
     }
     let folder_first = format!("{}:{}", folder.path().display(), std::env::var("PATH").expect("a PATH"));
+    let closed = folder.path().join("closed");
+    std::fs::DirBuilder::new().mode(0o000).create(&closed).expect("a folder");
+    let path = format!("{}:{}", closed.display(), std::env::var("PATH").expect("a PATH"));
+    for (command, code) in [("no-such-command", 127), ("true", 0)] {
+        let ended = Launch::new(mode).without_capabilities().env("PATH", &path).args(["--", command]).run();
+        assert_eq!(ended.code(), code, "a folder that cannot be looked into has nothing: {ended:?}");
+    }
     let hidden = file("true", b"", 0o644);
     let ended = Launch::new(mode).env("PATH", folder_first).args(["--", "true"]).run();
     assert_eq!(ended.code(), 0, "{hidden} is passed over for the one that can be executed: {ended:?}");

@@ -33,7 +33,9 @@ fn configure(folder: &Path, port: u16) -> String {
     let path = folder.join("nginx.conf");
     let dir = folder.display();
     let config = format!(
-        "worker_processes 2;\n\
+        // Without root's privileges, in a user namespace, there is nobody else for the workers to be.
+        "user root;\n\
+         worker_processes 2;\n\
          pid {dir}/nginx.pid;\n\
          error_log stderr warn;\n\
          events {{ worker_connections 512; }}\n\
@@ -54,7 +56,7 @@ fn configure(folder: &Path, port: u16) -> String {
 }
 
 fn drains(signal: i32, graceful: &str) {
-    let folder = readable_folder();
+    let folder = tempfile::tempdir().expect("a temporary folder");
     let port = port::free();
     let config = configure(folder.path(), port);
     let running = Launch::new(Mode::Pid1)
@@ -92,7 +94,7 @@ fn drains(signal: i32, graceful: &str) {
 
 /// What the delay is for: without it, requests are refused as soon as the signal is there. So the test above can fail.
 fn fails_without_delay() {
-    let folder = readable_folder();
+    let folder = tempfile::tempdir().expect("a temporary folder");
     let port = port::free();
     let config = configure(folder.path(), port);
     let running = Launch::new(Mode::Pid1).args(["--", "nginx", "-c", &config, "-g", "daemon off;"]).start();
@@ -105,11 +107,4 @@ fn fails_without_delay() {
     assert!(slow.finish().outcome.is_ok());
     assert_eq!(running.wait().code(), 0);
     assert!(!load.finish().failed_by(signalled + DELAY).is_empty());
-}
-
-/// A folder that nginx's workers, who are not root, can read.
-fn readable_folder() -> tempfile::TempDir {
-    use std::os::unix::fs::PermissionsExt;
-    let everybody = std::fs::Permissions::from_mode(0o755);
-    tempfile::Builder::new().permissions(everybody).tempdir().expect("a temporary folder")
 }

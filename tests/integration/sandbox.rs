@@ -86,6 +86,14 @@ impl Launch {
         self
     }
 
+    /// Without the privileges that make root see everything.
+    pub fn without_capabilities(mut self) -> Launch {
+        if nix::unistd::geteuid().is_root() {
+            self.through = ["setpriv", "--bounding-set=-all", "--inh-caps=-all"].map(OsString::from).into();
+        }
+        self
+    }
+
     /// Where standard error goes, instead of into the list of events.
     pub fn stderr(mut self, stderr: impl Into<Stdio>) -> Launch {
         self.stderr = Some(stderr.into());
