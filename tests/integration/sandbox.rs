@@ -32,6 +32,8 @@ pub enum Mode {
     Pid1,
     /// Any child of any process.
     Child,
+    /// A child of PID 1, in a PID namespace that goes with the test, whatever gets out of hand in it.
+    BelowPid1,
 }
 
 /// The same test in both modes.
@@ -115,6 +117,12 @@ impl Launch {
                 command.args(&words[1..]);
                 command
             }
+            Mode::BelowPid1 => {
+                let mut unshare = unshare();
+                // With something to do afterwards, the shell has to stay.
+                unshare.args(["sh", "-c", "\"$@\"; exit $?", "sh"]).args(&words);
+                unshare
+            }
         };
         for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("DRAINIT_")) {
             command.env_remove(name);
@@ -186,9 +194,11 @@ impl Running {
     /// drainit's process id, as seen from here.
     pub fn pid(&self) -> i32 {
         let child = i32::try_from(self.child.id()).expect("a pid");
+        let first_child = |pid| children(pid).first().copied().expect("a child");
         match self.mode {
             Mode::Child => child,
-            Mode::Pid1 => children(child).first().copied().expect("the child of unshare"),
+            Mode::Pid1 => first_child(child),
+            Mode::BelowPid1 => first_child(first_child(child)),
         }
     }
 

@@ -37,7 +37,7 @@ pub fn tests() -> Vec<Test> {
         kills_the_tree(Mode::Pid1);
     }));
     tests.push(test("stop::the_kill_takes_stopped_processes_and_daemons [child]", &[], || kills_the_tree(Mode::Child)));
-    tests.push(test("stop::the_kill_takes_one_who_forks_and_ends_all_the_time", &[], kills_a_hopper));
+    tests.push(test("stop::the_kill_takes_one_who_forks_and_ends_all_the_time", &[Need::PidNamespace], kills_a_hopper));
     tests.push(test("stop::without_proc_a_daemon_gets_the_signal_too", &[Need::PidNamespace], all_without_proc));
     tests.push(test("stop::the_kill_takes_no_stranger", &[], kills_no_stranger));
     tests
@@ -392,7 +392,7 @@ fn kills_the_tree(mode: Mode) {
 
 /// Below another init. As PID 1 the kernel takes all of them at once.
 fn kills_a_hopper() {
-    let running = Launch::new(Mode::Child).env("DRAINIT_GRACE", "200ms").helper(&["hop"]).start();
+    let running = Launch::new(Mode::BelowPid1).env("DRAINIT_GRACE", "200ms").helper(&["hop"]).start();
     running.expect_line("ready");
     running.signal(libc::SIGTERM);
     // Its standard output is a pipe to this test, which ends only when the last of them has ended.
