@@ -199,7 +199,7 @@ fn stop_signals(text: &str) -> Result<SignalSet, String> {
 fn target(text: &str) -> Result<Target, String> {
     [Target::Child, Target::Group, Target::All]
         .into_iter()
-        .find(|target| target.name() == text.trim())
+        .find(|target| target.name().eq_ignore_ascii_case(text.trim()))
         .ok_or_else(|| "there is no such target".to_owned())
 }
 
@@ -233,7 +233,7 @@ fn level(text: &str) -> Result<Level, String> {
 }
 
 fn format(text: &str) -> Result<Format, String> {
-    match text.trim() {
+    match text.trim().to_ascii_lowercase().as_str() {
         "text" => Ok(Format::Text),
         "json" => Ok(Format::Json),
         _ => Err("there is no such format".to_owned()),

@@ -58,11 +58,7 @@ fn run(start: &Start) -> u8 {
     let command = start.args.get(start.args.len().saturating_sub(command_words)..).unwrap_or_default();
     match supervisor::supervise(&config, &mut log, command, start.mask) {
         Ok(reason) => end(reason),
-        Err(error) => {
-            let name = command.first().copied().unwrap_or_default();
-            log.error(&error.explain(name, environment::variable("PATH")));
-            error.code()
-        }
+        Err(code) => code,
     }
 }
 

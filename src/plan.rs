@@ -46,8 +46,10 @@ pub fn draw(config: &Config) -> String {
         length: Some(margin),
         what: "margin".to_owned(),
     }));
-    text.push('\n');
-    text += &bar(&stretches);
+    if !stretches.is_empty() {
+        text.push('\n');
+        text += &bar(&stretches);
+    }
     for stretch in &stretches {
         let length = stretch.length.map_or("until it has ended".to_owned(), |length| Seconds(length).to_string());
         let _ = writeln!(text, "  {}  {}, {length}", stretch.fill, stretch.what);

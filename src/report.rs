@@ -14,8 +14,12 @@ pub struct Report<'a> {
     pub stop: &'a Stop,
     /// The graceful signal that was sent, if one was.
     pub graceful: Option<Signal>,
-    /// How the command ended, as drainit passes it on; `None` if it is still there, which only a process that hangs in the kernel is.
+    /// Whether the command had ended before that.
+    pub had_ended: bool,
+    /// How the command ended; `None` if it is still there, because it could not be killed.
     pub reason: Option<ExitReason>,
+    /// When its end was seen.
+    pub command_ended: Option<Duration>,
     /// The exit code that drainit ends with.
     pub exit_code: u8,
     pub now: Duration,
@@ -28,7 +32,9 @@ pub struct Report<'a> {
 impl Report<'_> {
     /// Whether the command ended by itself, after the graceful signal and before its time was up, and well.
     fn is_clean(&self) -> bool {
-        self.graceful.is_some() && self.stop.killed.is_none() && self.exit_code == 0
+        // Somebody else's SIGKILL, such as that of the kernel when memory is short, may be forgiven, but clean it is not.
+        let was_killed = self.reason == Some(ExitReason::Signal(Signal::KILL)) && self.graceful != Some(Signal::KILL);
+        self.graceful.is_some() && !self.had_ended && self.stop.killed.is_none() && !was_killed && self.exit_code == 0
     }
 
     fn total(&self) -> Duration {
@@ -57,16 +63,19 @@ impl Report<'_> {
         let verdict = if self.is_clean() { "clean" } else { "not clean" };
         let reason = self.reason.map_or("the command cannot be killed".to_owned(), |reason| reason.to_string());
         let mut message = format!("{verdict}: {reason}, {} after {signal}", Seconds(self.total()));
-        match (self.graceful, self.grace()) {
-            (Some(graceful), Some(grace)) => {
-                message += &format!(
-                    "; it served on for {}, and ended {} after {graceful}",
-                    Seconds(self.delay()),
-                    Seconds(grace)
-                );
+        match (self.graceful, self.stop.forwarded) {
+            _ if self.had_ended => message += "; it had ended before the graceful signal",
+            (Some(graceful), Some(forwarded)) => {
+                let ended = self.command_ended.unwrap_or(self.now).saturating_sub(forwarded);
+                let (delay, ended) = (Seconds(self.delay()), Seconds(ended));
+                message += &format!("; it served on for {delay}, and ended {ended} after {graceful}");
             }
             (None, Some(_)) => message += "; the graceful signal could not be sent",
-            _ => message += "; it ended before the graceful signal was due",
+            (_, None) => message += "; it ended before the graceful signal was due",
+        }
+        let others = self.command_ended.map_or(Duration::ZERO, |ended| self.now.saturating_sub(ended));
+        if others >= Duration::from_millis(10) {
+            message += &format!("; the others took {} more", Seconds(others));
         }
         if self.stop.killed.is_some() {
             message += &format!("; {} killed", self.killed);

@@ -7,9 +7,11 @@ use std::time::Duration;
 use crate::config::{Config, Target};
 use crate::signal::Signal;
 
-/// How long to wait for killed processes to be gone before drainit ends without them. Only a process that hangs in the kernel takes that long,
-/// and at the end of the margin the platform kills drainit itself.
+/// How long at most to wait for killed processes to be gone before drainit ends without them. Only a process that hangs in the kernel, or one that
+/// drainit may not kill, takes that long.
 const KILL_PATIENCE: Duration = Duration::from_millis(500);
+/// How long at least, also when the budget has run out: the dead need a moment to be reaped.
+const SHORTEST_PATIENCE: Duration = Duration::from_millis(20);
 
 /// Something that happened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -137,8 +139,15 @@ impl<'c> StopSequence<'c> {
         match (stop.forwarded, stop.killed) {
             (None, _) => Some(stop.forward_at),
             (Some(_), None) => stop.kill_at,
-            (Some(_), Some(killed)) => Some(killed.saturating_add(KILL_PATIENCE)),
+            (Some(_), Some(killed)) => Some(killed.saturating_add(self.patience(&stop, killed))),
         }
+    }
+
+    /// How long to wait after a kill. The last line has to be written before the platform kills drainit itself.
+    fn patience(&self, stop: &Stop, killed: Duration) -> Duration {
+        let left = |budget| stop.began.saturating_add(budget).saturating_sub(killed);
+        let half = self.config.budget.stop_timeout.map_or(KILL_PATIENCE, |budget| left(budget) / 2);
+        half.clamp(SHORTEST_PATIENCE, KILL_PATIENCE)
     }
 
     fn on_signal(&mut self, signal: Signal, now: Duration, actions: &mut Vec<Action>) {
@@ -146,7 +155,7 @@ impl<'c> StopSequence<'c> {
             return;
         }
         if !self.config.stop_signals.contains(signal) {
-            self.pass_on(signal, actions);
+            self.pass_on(self.config.rewrites.apply(signal), actions);
             return;
         }
         match &self.stop {
@@ -158,15 +167,16 @@ impl<'c> StopSequence<'c> {
                 actions.push(Action::Announce { signal, forward_in: budget.forward_in, kill_in: budget.kill_in });
             }
             Some(stop) if stop.forwarded.is_none() => self.forward(Cause::SecondSignal, now, actions),
-            Some(_) => self.pass_on(signal, actions),
+            Some(_) => self.pass_on(Some(signal), actions),
         }
     }
 
-    fn pass_on(&self, signal: Signal, actions: &mut Vec<Action>) {
+    /// Sends a signal on, unless a rewrite drops it, or there is nobody left to get it.
+    fn pass_on(&self, signal: Option<Signal>, actions: &mut Vec<Action>) {
         if self.command_has_ended && self.config.forward_to == Target::Child {
             return;
         }
-        actions.extend(self.config.rewrites.apply(signal).map(Action::PassOn));
+        actions.extend(signal.map(Action::PassOn));
     }
 
     /// Does what is due by `now`. After a pause of the whole container several deadlines may have passed at once.

@@ -7,6 +7,7 @@ use std::ffi::CStr;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
+use events::log_start_error;
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::time::TimeSpec;
 use nix::unistd::getpid;
@@ -18,7 +19,7 @@ use crate::log::Log;
 use crate::signal::{Signal, SignalSet};
 use crate::stop::{Action, Cause, Event, StopSequence};
 use crate::sys::environment;
-use crate::sys::reap::{Reaped, become_subreaper, reap};
+use crate::sys::reap::{Reaped, become_subreaper, has_ended, reap};
 use crate::sys::signalfd::{Received, SignalFd};
 use crate::sys::signals::set_default;
 use crate::sys::spawn::{Starting, spawn};
@@ -26,10 +27,12 @@ use crate::sys::terminal::Terminal;
 use crate::sys::tree::{Family, caught_signals, kill_children, proc_is_ours};
 
 /// How often to look whether the command's process group is empty, once the command is gone. Its members' parents learn of their end, not we.
-const LOOK_FOR_GROUP: Duration = Duration::from_millis(50);
+const LOOK_FOR_GROUP: Duration = Duration::from_millis(100);
 /// How soon after the kill to go for those whom the dead have left. It takes speed to catch one who forks and ends all the time, and it does not
 /// take long.
 const LOOK_FOR_SURVIVORS: Duration = Duration::from_millis(1);
+/// How often to look for signals where the kernel does not let us wait for them.
+const LOOK_WITHOUT_POLL: Duration = Duration::from_millis(20);
 /// How many children are reaped before drainit looks at signals and deadlines again. In a storm of forks there is always one more.
 const REAPED_IN_A_ROW: usize = 1_000;
 
@@ -37,13 +40,8 @@ const REAPED_IN_A_ROW: usize = 1_000;
 ///
 /// # Errors
 ///
-/// Why the command was not started.
-pub fn supervise(
-    config: &Config,
-    log: &mut Log,
-    command: &[&'static CStr],
-    mask: SignalSet,
-) -> Result<ExitReason, StartError> {
+/// The exit code for a command that could not be started. Why it could not, is logged.
+pub fn supervise(config: &Config, log: &mut Log, command: &[&'static CStr], mask: SignalSet) -> Result<ExitReason, u8> {
     let is_pid1 = getpid().as_raw() == 1;
     if !is_pid1 && become_subreaper().is_err() {
         log.warn(
@@ -58,10 +56,12 @@ pub fn supervise(
         );
     }
     // Where SIGCHLD is ignored, the kernel reaps in our place, and we would never learn how the command ended.
-    set_default(Signal::CHLD).map_err(|errno| StartError::Own("sigaction", errno))?;
-    let signals = SignalFd::new().map_err(|errno| StartError::Own("signalfd", errno))?;
     let terminal = Terminal::in_foreground();
-    let starting = spawn(command, environment::variable("PATH"), mask, terminal)?;
+    let started = set_default(Signal::CHLD)
+        .map_err(|errno| StartError::Own("sigaction", errno))
+        .and_then(|()| SignalFd::new().map_err(|errno| StartError::Own("signalfd", errno)))
+        .and_then(|signals| Ok((signals, spawn(command, environment::variable("PATH"), mask, terminal)?)));
+    let (signals, starting) = started.map_err(|error| log_start_error(log, command, &error))?;
     let supervisor = Supervisor {
         config,
         log,
@@ -74,7 +74,9 @@ pub fn supervise(
         starting: Some(starting),
         held: Vec::new(),
         graceful: None,
+        had_ended: false,
         reason: None,
+        command_ended: None,
         reaped: 0,
         // Who executed drainit may have left children that ended before.
         may_reap: true,
@@ -100,12 +102,15 @@ struct Supervisor<'a> {
     family: Family,
     /// The child, until it is known whether it could execute the command.
     starting: Option<Starting>,
-    /// Signals for the command that came before it ran.
-    held: Vec<Signal>,
+    /// What there was to send before the command ran.
+    held: Vec<Held>,
     /// The graceful signal, once it was sent.
     graceful: Option<Signal>,
-    /// How the command ended, once it has.
+    /// Whether the command had ended before the graceful signal was sent.
+    had_ended: bool,
+    /// How the command ended, once it has, and when that was seen.
     reason: Option<ExitReason>,
+    command_ended: Option<Duration>,
     /// How many orphans were reaped.
     reaped: usize,
     /// Whether there may be somebody to reap of whom no SIGCHLD will tell.
@@ -117,19 +122,31 @@ struct Supervisor<'a> {
     ended: bool,
 }
 
+/// Something to send that waits for the command to run.
+#[derive(Clone, Copy, Debug)]
+enum Held {
+    PassOn(Signal),
+    Graceful { received: Signal, cause: Cause },
+}
+
 impl Supervisor<'_> {
-    fn run(mut self) -> Result<ExitReason, StartError> {
+    fn run(mut self) -> Result<ExitReason, u8> {
         while !self.ended {
             if let Err(error) = self.turn() {
+                let code = log_start_error(self.log, self.command, &error);
                 // After a stop signal there is a last line in any case.
                 if self.sequence.stop().is_some() {
-                    self.reason = Some(ExitReason::Code(error.code()));
-                    self.report();
+                    self.reason = Some(ExitReason::Code(code));
+                    self.report(ExitReason::Code(code));
                 }
-                return Err(error);
+                return Err(code);
             }
         }
-        Ok(self.report())
+        // A command that is still there could not be killed.
+        let reason =
+            self.reason.map_or(ExitReason::Signal(Signal::KILL), |reason| reason.forgiven(&self.config.ok_exit));
+        self.report(reason);
+        Ok(reason)
     }
 
     /// One turn of the loop: everything that there is to do, and then no more than that.
@@ -163,8 +180,10 @@ impl Supervisor<'_> {
         };
         let due = self.sequence.next_deadline().map(|deadline| deadline.saturating_sub(self.now()));
         let timeout = [look, due].into_iter().flatten().min().map(TimeSpec::from_duration);
-        // Woken for nothing, we look and wait again. No signal interrupts us, as all are blocked.
-        let _ = ppoll(&mut fds, timeout, None);
+        // No signal interrupts us, as all are blocked. Where a sandbox refuses the call, we look in turns.
+        if ppoll(&mut fds, timeout, None).is_err() {
+            std::thread::sleep(LOOK_WITHOUT_POLL);
+        }
     }
 
     /// Learns whether the command could be executed, if that is known by now.
@@ -173,8 +192,11 @@ impl Supervisor<'_> {
         result?;
         self.starting = None;
         self.log_started();
-        for signal in std::mem::take(&mut self.held) {
-            self.send_or_warn(signal);
+        for held in std::mem::take(&mut self.held) {
+            match held {
+                Held::PassOn(signal) => self.pass_on(signal),
+                Held::Graceful { received, cause } => self.forward(received, cause),
+            }
         }
         Ok(())
     }
@@ -182,10 +204,9 @@ impl Supervisor<'_> {
     fn on_signal(&mut self, received: Received) -> Result<(), StartError> {
         if received.signal == Signal::CHLD {
             self.reap()?;
-        } else if received.sender_pid != getpid().as_raw() {
+        } else if !is_our_own(received) {
             self.apply(Event::Signal(received.signal), Some(received));
         }
-        // Else the kernel raised it for something that drainit did itself: SIGPIPE or SIGXFSZ for writing a log line.
         Ok(())
     }
 
@@ -221,6 +242,7 @@ impl Supervisor<'_> {
         // It may have come to its end before we have seen its start.
         self.finish_start()?;
         self.reason = Some(reason);
+        self.command_ended = Some(self.now());
         self.family.command_is_gone = true;
         self.step(Event::Exited);
         Ok(())
@@ -254,7 +276,7 @@ impl Supervisor<'_> {
     fn apply(&mut self, event: Event, received: Option<Received>) {
         for action in self.sequence.on_event(event, self.now()) {
             match action {
-                Action::PassOn(signal) => self.send_or_warn(signal),
+                Action::PassOn(signal) => self.pass_on(signal),
                 Action::Announce { signal, forward_in, kill_in } => {
                     self.log_stop_requested(signal, received, forward_in, kill_in);
                 }
@@ -267,18 +289,28 @@ impl Supervisor<'_> {
 
     /// Sends the graceful signal.
     fn forward(&mut self, received: Signal, cause: Cause) {
+        if self.starting.is_some() {
+            self.held.push(Held::Graceful { received, cause });
+            return;
+        }
+        // Its end may be known to the kernel only, as signals are read in the order of their numbers, and SIGCHLD comes after SIGTERM.
+        self.had_ended = has_ended(self.family.command);
+        if self.had_ended && self.config.forward_to == Target::Child {
+            return;
+        }
         let (mut signal, is_chosen) = self.config.graceful_signal(received);
         let mut note = "";
         if !is_chosen && self.catches_only_term(signal) {
             signal = Signal::TERM;
             note = "; the command does not catch the signal that was received, but does catch SIGTERM";
         }
-        match self.deliver(signal) {
-            Ok(()) => {
+        match self.family.send(self.config.forward_to, signal) {
+            Ok(unreached) => {
                 self.graceful = Some(signal);
                 self.log_forwarded(signal, cause, note);
+                self.warn_of_unreached(signal, unreached);
             }
-            Err(error) => self.warn_not_sent(signal, error),
+            Err(errno) => self.warn_not_sent(signal, errno),
         }
     }
 
@@ -290,18 +322,15 @@ impl Supervisor<'_> {
                 .is_some_and(|caught| !caught.contains(signal) && caught.contains(Signal::TERM))
     }
 
-    /// Sends `signal` to the target, or keeps it until the command runs.
-    fn deliver(&mut self, signal: Signal) -> nix::Result<()> {
+    /// Sends a signal that passes through, or keeps it until the command runs.
+    fn pass_on(&mut self, signal: Signal) {
         if self.starting.is_some() {
-            self.held.push(signal);
-            return Ok(());
+            self.held.push(Held::PassOn(signal));
+            return;
         }
-        self.family.send(self.config.forward_to, signal)
-    }
-
-    fn send_or_warn(&mut self, signal: Signal) {
-        if let Err(error) = self.deliver(signal) {
-            self.warn_not_sent(signal, error);
+        match self.family.send(self.config.forward_to, signal) {
+            Ok(unreached) => self.warn_of_unreached(signal, unreached),
+            Err(errno) => self.warn_not_sent(signal, errno),
         }
     }
 
@@ -313,4 +342,10 @@ impl Supervisor<'_> {
     fn since_stop(&self) -> Duration {
         self.now().saturating_sub(self.sequence.stop().map_or(Duration::ZERO, |stop| stop.began))
     }
+}
+
+/// Whether the kernel raised the signal for something that drainit did itself: for a log line into a closed pipe, or beyond the limit of a file's
+/// size.
+fn is_our_own(received: Received) -> bool {
+    received.sender_pid == getpid().as_raw() && matches!(received.signal.number(), libc::SIGPIPE | libc::SIGXFSZ)
 }

@@ -130,6 +130,23 @@ fn rule_4_a_process_that_cannot_be_killed_does_not_keep_drainit_for_ever() {
 }
 
 #[test]
+fn rule_4_the_wait_for_the_killed_ends_inside_the_budget() {
+    let config = config(&[(Setting::StopTimeout, "2")]);
+    let mut sequence = StopSequence::new(&config);
+    sequence.on_event(TERM, s(0));
+    let ms = Duration::from_millis;
+    assert_eq!(sequence.on_event(Event::Tick, ms(1_800)), [Action::Kill]);
+    assert_eq!(sequence.next_deadline(), Some(ms(1_900)));
+}
+
+#[test]
+fn rule_3_a_rewrite_leaves_later_stop_signals_as_they_are() {
+    let config = config(&[(Setting::Rewrite, "TERM:INT")]);
+    let played = play(&config, &[(0, TERM), (1, TERM)]);
+    assert_eq!(played.last(), Some(&(1, Action::PassOn(Signal::TERM))));
+}
+
+#[test]
 fn rule_5_the_commands_exit_ends_it_in_whatever_phase() {
     let config = config(&DELAY_15_OF_45);
     for script in [

@@ -1,22 +1,37 @@
 //! What the supervisor says of what it does.
 
+use std::ffi::CStr;
 use std::time::Duration;
 
 use super::Supervisor;
-use crate::command::CommandLine;
+use crate::command::{CommandLine, StartError};
 use crate::config::Target;
 use crate::duration::Seconds;
 use crate::exit::ExitReason;
-use crate::log::{Event, Level, Value};
+use crate::log::{Event, Level, Log, Value};
 use crate::report::Report;
 use crate::signal::Signal;
 use crate::stop::Cause;
+use crate::sys::environment;
 use crate::sys::signalfd::Received;
 
+/// Says why `command` could not be started. Returns the exit code for it.
+pub(super) fn log_start_error(log: &mut Log, command: &[&'static CStr], error: &StartError) -> u8 {
+    let name = command.first().copied().unwrap_or_default();
+    log.error(&error.explain(name, environment::variable("PATH")));
+    error.code()
+}
+
 impl Supervisor<'_> {
-    pub(super) fn warn_not_sent(&mut self, signal: Signal, error: nix::Error) {
+    pub(super) fn warn_not_sent(&mut self, signal: Signal, errno: nix::Error) {
         let target = target_in_words(self.config.forward_to);
-        self.log.warn(&format!("{signal} could not be sent to the {target}: {error}"));
+        self.log.warn(&format!("{signal} could not be sent to the {target}: {}", errno.desc()));
+    }
+
+    pub(super) fn warn_of_unreached(&mut self, signal: Signal, unreached: Option<nix::Error>) {
+        if let Some(errno) = unreached {
+            self.log.warn(&format!("{signal} could not be sent to some of the descendants: {}", errno.desc()));
+        }
     }
 
     pub(super) fn log_killed(&mut self) {
@@ -117,10 +132,8 @@ impl Supervisor<'_> {
         self.log.write(&Event { level: Level::Info, name: "signal_forwarded", message: &message, fields: &fields });
     }
 
-    /// Writes the last line, and returns what drainit ends with.
-    pub(super) fn report(&mut self) -> ExitReason {
-        let reason = self.reason.map(|reason| reason.forgiven(&self.config.ok_exit));
-        let ends_with = reason.unwrap_or(ExitReason::Signal(Signal::KILL));
+    /// Writes the last line, before drainit ends with `ends_with`.
+    pub(super) fn report(&mut self, ends_with: ExitReason) {
         let exit_code = ends_with.code();
         let Some(stop) = self.sequence.stop() else {
             let reaped = count(self.reaped, "orphan", "orphans");
@@ -128,12 +141,14 @@ impl Supervisor<'_> {
             let fields = [("exit_code", Value::Int(exit_code.into())), ("reaped", self.reaped.into())];
             let level = self.quiet_level();
             self.log.write(&Event { level, name: "exited", message: &message, fields: &fields });
-            return ends_with;
+            return;
         };
         let report = Report {
             stop,
             graceful: self.graceful,
+            had_ended: self.had_ended,
             reason: self.reason,
+            command_ended: self.command_ended,
             exit_code,
             now: self.now(),
             stop_timeout: self.config.budget.stop_timeout,
@@ -144,7 +159,6 @@ impl Supervisor<'_> {
         let fields = report.fields(&signal, graceful.as_deref(), self.log.dropped());
         let message = report.message();
         self.log.write(&Event { level: Level::Info, name: "stopped", message: &message, fields: &fields });
-        ends_with
     }
 }
 

@@ -1,5 +1,8 @@
 //! Reaping, wait(2).
 
+use nix::errno::Errno;
+use nix::unistd::Pid;
+
 use crate::exit::ExitReason;
 
 /// What there is to reap.
@@ -28,6 +31,27 @@ pub fn reap() -> Reaped {
     }
 }
 
+/// Whether a child has ended and waits to be reaped.
+pub fn has_ended(pid: Pid) -> bool {
+    peek(libc::P_PID, pid) == Ok(pid)
+}
+
+/// Whether a process of the group is a child of ours. Then the group's number is in use, and means that group.
+pub fn has_child_in_group(group: Pid) -> bool {
+    peek(libc::P_PGID, group).is_ok()
+}
+
+/// Looks for a child that has ended, and leaves it to be reaped. Returns its pid, or 0 if none has ended.
+fn peek(kind: libc::idtype_t, id: Pid) -> nix::Result<Pid> {
+    let id = libc::id_t::try_from(id.as_raw()).map_err(|_| Errno::ECHILD)?;
+    // SAFETY: any bytes are a siginfo_t, and zero is what the kernel leaves in it where there is nobody.
+    let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
+    // SAFETY: the pointer is to a siginfo_t.
+    let result = unsafe { libc::waitid(kind, id, &raw mut info, libc::WEXITED | libc::WNOHANG | libc::WNOWAIT) };
+    // SAFETY: waitid has filled in the fields for a child, or left zeros.
+    Errno::result(result).map(|_| Pid::from_raw(unsafe { info.si_pid() }))
+}
+
 /// Makes drainit adopt the orphans among its descendants, as PID 1 does anyway.
 ///
 /// # Errors
@@ -35,5 +59,5 @@ pub fn reap() -> Reaped {
 /// On a kernel older than 3.4.
 pub fn become_subreaper() -> nix::Result<()> {
     // SAFETY: this option takes a number and no pointer.
-    nix::errno::Errno::result(unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) }).map(drop)
+    Errno::result(unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) }).map(drop)
 }

@@ -46,7 +46,15 @@ pub fn send(pid: i32, signal: Signal) -> nix::Result<()> {
 
 /// Whether there is a process `pid`, or for a negative number a group, zombies included.
 pub fn exists(pid: i32) -> bool {
+    matches!(ask(pid), Ok(()) | Err(Errno::EPERM))
+}
+
+/// Whether there is a process `pid` that a signal could be sent to.
+pub fn may_send(pid: i32) -> bool {
+    ask(pid).is_ok()
+}
+
+fn ask(pid: i32) -> nix::Result<()> {
     // SAFETY: kill has no preconditions, and the signal 0 only asks.
-    let sent = Errno::result(unsafe { libc::kill(pid, 0) });
-    sent.is_ok() || sent == Err(Errno::EPERM)
+    Errno::result(unsafe { libc::kill(pid, 0) }).map(drop)
 }

@@ -6,6 +6,7 @@
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 
+use nix::errno::Errno;
 use nix::fcntl::{OFlag, SpliceFFlags, open, splice};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::stat::{Mode, SFlag, fstat};
@@ -25,7 +26,8 @@ pub enum Stderr {
     Socket,
     /// A file, where a write waits for nobody.
     File,
-    /// A pipe that cannot be spliced into: written when poll(2) says that a line of PIPE_BUF bytes fits.
+    /// A pipe that cannot be spliced into: written when poll(2) says that a line of PIPE_BUF bytes fits. Should the command fill it at that very
+    /// moment, the write waits for the reader: a sandbox without splice leaves nothing better.
     Polled,
     /// Nothing that could be written without the risk to block.
     Nowhere,
@@ -61,9 +63,18 @@ impl Stderr {
     ///
     /// Where it would block, or nobody will read it. `WriteZero` means that a part of it was written: a terminal, a socket and a full disk
     /// take what they have room for.
-    pub fn write_line(&self, line: &[u8]) -> io::Result<()> {
+    pub fn write_line(&mut self, line: &[u8]) -> io::Result<()> {
         let written = match self {
-            Stderr::Pipe { reader, writer } => splice_line(reader, writer, line)?,
+            Stderr::Pipe { reader, writer } => match splice_line(reader, writer, line) {
+                // Full, or nobody reads it.
+                Err(errno @ (Errno::EAGAIN | Errno::EPIPE)) => return Err(errno.into()),
+                // Some sandboxes refuse splice, each with an error of its own.
+                Err(_) => {
+                    *self = Stderr::Polled;
+                    write_if_ready(line)?
+                }
+                Ok(written) => written,
+            },
             Stderr::Device(device) => write(device, line)?,
             Stderr::Socket => send(line)?,
             Stderr::File => write(stderr(), line)?,
@@ -86,18 +97,14 @@ fn open_again() -> Option<OwnedFd> {
     })
 }
 
-fn splice_line(reader: &OwnedFd, writer: &OwnedFd, line: &[u8]) -> io::Result<usize> {
+fn splice_line(reader: &OwnedFd, writer: &OwnedFd, line: &[u8]) -> nix::Result<usize> {
     // Our pipe is empty, so a line of at most PIPE_BUF bytes becomes one buffer, which moves in one piece.
     let length = write(writer, line)?;
     let moved = splice(reader, None, stderr(), None, length, SpliceFFlags::SPLICE_F_NONBLOCK);
     if moved != Ok(length) {
         let _ = read(reader, &mut [0; libc::PIPE_BUF]);
     }
-    match moved {
-        // Some sandboxes have no splice.
-        Err(nix::Error::EINVAL | nix::Error::ENOSYS) => write_if_ready(line),
-        other => Ok(other?),
-    }
+    moved
 }
 
 fn send(line: &[u8]) -> io::Result<usize> {

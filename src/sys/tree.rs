@@ -3,11 +3,12 @@
 use std::os::fd::{AsRawFd, OwnedFd};
 
 use nix::errno::Errno;
-use nix::unistd::{Pid, getpid};
+use nix::unistd::{Pid, getpgid, getpid};
 
 use crate::config::Target;
 use crate::procfs::{Stat, descendants};
 use crate::signal::{Signal, SignalSet};
+use crate::sys::reap::has_child_in_group;
 use crate::sys::signals;
 
 /// Whether there is a `/proc` that shows our PID namespace. In a new one the old one's may still be mounted, and its numbers mean other
@@ -63,37 +64,52 @@ pub struct Family {
 }
 
 impl Family {
-    /// Sends `signal` to the target.
+    /// Sends `signal` to the target. Returns why some of them did not get it, if so.
     ///
     /// # Errors
     ///
-    /// Where it could not be sent to all of them.
-    pub fn send(self, target: Target, signal: Signal) -> nix::Result<()> {
-        let is_in_group = |process: &Stat| process.group == self.command.as_raw();
+    /// Where nobody got it.
+    pub fn send(self, target: Target, signal: Signal) -> nix::Result<Option<Errno>> {
         match target {
-            Target::Child if self.command_is_gone => Ok(()),
-            Target::Child => signals::send(self.command.as_raw(), signal),
-            Target::Group if self.command_is_gone => {
-                let mut members = living_descendants().unwrap_or_default();
-                members.retain(is_in_group);
-                send_to_all(&members, signal)
-            }
-            Target::Group => match signals::send(-self.command.as_raw(), signal) {
-                // It has left its group, and nobody is in it.
-                Err(Errno::ESRCH) => signals::send(self.command.as_raw(), signal),
-                sent => sent,
-            },
+            Target::Child if self.command_is_gone => Ok(None),
+            Target::Child => signals::send(self.command.as_raw(), signal).map(|()| None),
+            Target::Group => self.send_to_group(signal),
             Target::All => match living_descendants() {
                 Some(members) => send_to_all(&members, signal),
-                None if getpid().as_raw() == 1 => signals::send(-1, signal),
-                None => self.send(Target::Group, signal),
+                None if getpid().as_raw() == 1 => signals::send(-1, signal).map(|()| None),
+                None => self.send_to_group(signal),
             },
         }
     }
 
-    /// Whether the command's process group still has members. A zombie whose parent does not reap it counts as well.
+    fn send_to_group(self, signal: Signal) -> nix::Result<Option<Errno>> {
+        if self.command_is_gone {
+            return match living_descendants() {
+                Some(members) => send_to_all(&self.in_group(members), signal),
+                None if has_child_in_group(self.command) => {
+                    signals::send(-self.command.as_raw(), signal).map(|()| None)
+                }
+                None => Ok(None),
+            };
+        }
+        let sent = signals::send(-self.command.as_raw(), signal);
+        if getpgid(Some(self.command)) == Ok(self.command) {
+            return sent.map(|()| None);
+        }
+        // It has left its group, so it is told by itself.
+        signals::send(self.command.as_raw(), signal).map(|()| None)
+    }
+
+    fn in_group(self, mut processes: Vec<Stat>) -> Vec<Stat> {
+        processes.retain(|process| process.group == self.command.as_raw());
+        processes
+    }
+
+    /// Whether somebody in the command's process group is alive. Without `/proc`, a zombie whose parent does not reap it counts as well.
     pub fn has_group(self) -> bool {
+        // That there is no such group is told without a look at all processes.
         signals::exists(-self.command.as_raw())
+            && living_descendants().is_none_or(|processes| !self.in_group(processes).is_empty())
     }
 
     /// Sends SIGKILL to everything that is left: as PID 1 to all processes of the PID namespace, otherwise to all descendants.
@@ -102,7 +118,9 @@ impl Family {
         let command = if self.command_is_gone { vec![] } else { vec![self.command.as_raw()] };
         if getpid().as_raw() == 1 {
             let all = snapshot().map_or(command, |all| {
-                all.iter().filter(|process| process.is_alive() && process.pid != 1).map(|process| process.pid).collect()
+                // Whom this user may not kill, the kernel passes over without a word.
+                let killed = |process: &&Stat| process.is_alive() && process.pid != 1 && signals::may_send(process.pid);
+                all.iter().filter(killed).map(|process| process.pid).collect()
             });
             // The kernel does it in one go: nobody who forks meanwhile gets away, kill(2).
             return signals::send(-1, Signal::KILL).map_or_else(|_| Vec::new(), |()| all);
@@ -115,7 +133,7 @@ impl Family {
                 members.retain(|process| send_to(process, Signal::KILL).is_ok());
                 killed.extend(members.iter().map(|process| process.pid));
             }
-            None if self.command_is_gone => {}
+            None if self.command_is_gone && !has_child_in_group(self.command) => {}
             None => _ = signals::send(-self.command.as_raw(), Signal::KILL),
         }
         killed
@@ -130,17 +148,21 @@ pub fn kill_children() {
     }
 }
 
-/// Sends `signal` to each of them, and reports the first error when all have been tried.
-fn send_to_all(members: &[Stat], signal: Signal) -> nix::Result<()> {
-    let mut result = Ok(());
+/// Sends `signal` to each of them. Returns the first error, if there were some; it is one of all of them if nobody could be reached.
+fn send_to_all(members: &[Stat], signal: Signal) -> nix::Result<Option<Errno>> {
+    let (mut has_reached, mut error) = (false, None);
     for process in members {
         match send_to(process, signal) {
+            Ok(()) => has_reached = true,
             // Who has ended meanwhile needs no signal.
             Err(Errno::ESRCH) => {}
-            sent => result = result.and(sent),
+            Err(errno) => error = error.or(Some(errno)),
         }
     }
-    result
+    match error {
+        Some(errno) if !has_reached => Err(errno),
+        error => Ok(error),
+    }
 }
 
 /// Sends `signal` to exactly the process in the snapshot, never to a later one with the same pid.
@@ -151,11 +173,11 @@ fn send_to(process: &Stat, signal: Signal) -> nix::Result<()> {
     if !is_the_same {
         return Err(Errno::ESRCH);
     }
-    match pidfd {
-        Ok(pidfd) => pidfd_send_signal(&pidfd, signal),
-        // Before Linux 5.3, or in a sandbox without pidfds, the check just made has to do.
-        Err(Errno::ENOSYS | Errno::EPERM) => signals::send(process.pid, signal),
-        Err(error) => Err(error),
+    match pidfd.and_then(|pidfd| pidfd_send_signal(&pidfd, signal)) {
+        Ok(()) => Ok(()),
+        Err(Errno::ESRCH) => Err(Errno::ESRCH),
+        // Before Linux 5.3, in a sandbox without pidfds, or without a descriptor to spare, the check just made has to do.
+        Err(_) => signals::send(process.pid, signal),
     }
 }
 

@@ -19,6 +19,7 @@ pub fn run(words: &[String]) -> ! {
         ["hop"] => hop(),
         ["with-blocked", signal, ..] => with_blocked(number(signal), &words[2..]),
         ["with-ignored", signal, ..] => with_ignored(number(signal), &words[2..]),
+        ["without-call", call, ..] => without_call(number(call), &words[2..]),
         ["without-proc", ..] => without_proc(&words[1..]),
         ["with-pending", signal, ..] => with_pending(number(signal), &words[2..]),
         ["with-closed", descriptor, ..] => with_closed(number(descriptor), &words[2..]),
@@ -188,6 +189,25 @@ fn with_pending(signal: i32, words: &[&str]) -> ! {
         status("self", "ShdPnd").is_some_and(|pending| pending.contains(|digit| digit != '0')),
         "nothing is pending"
     );
+    exec_raw(words)
+}
+
+/// Executes where a system call is refused with EPERM, as sandboxes do.
+fn without_call(call: i32, words: &[&str]) -> ! {
+    let instruction = |code: u32, jf, k| libc::sock_filter { code: u16::try_from(code).expect("a code"), jt: 0, jf, k };
+    let mut filter = [
+        // The number of the call is the first field of seccomp_data.
+        instruction(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0),
+        instruction(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 1, call.unsigned_abs()),
+        instruction(libc::BPF_RET | libc::BPF_K, 0, libc::SECCOMP_RET_ERRNO | libc::EPERM.unsigned_abs()),
+        instruction(libc::BPF_RET | libc::BPF_K, 0, libc::SECCOMP_RET_ALLOW),
+    ];
+    let program = libc::sock_fprog { len: 4, filter: filter.as_mut_ptr() };
+    // SAFETY: the option takes numbers and no pointer.
+    let no_new_privileges = unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) };
+    // SAFETY: the program lives until the kernel has copied it.
+    let filtered = unsafe { libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program) };
+    assert_eq!((no_new_privileges, filtered), (0, 0), "{}", std::io::Error::last_os_error());
     exec_raw(words)
 }
 

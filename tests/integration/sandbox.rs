@@ -177,6 +177,8 @@ impl Lines {
 
     fn all(self) -> Vec<String> {
         let Lines { lines, reader } = self;
+        // Whoever still holds the other end is a process that should have ended.
+        eventually("the end of its output", PATIENCE, || reader.is_finished());
         reader.join().expect("no panic");
         lines.lock().expect("no panic").clone()
     }

@@ -28,6 +28,10 @@ pub fn tests() -> Vec<Test> {
         in_both_modes("stop::with_all_a_daemon_gets_the_time_to_clean_up", all_waits),
         in_both_modes("stop::with_stderr_a_full_pipe_it_takes_exactly_its_time", full_pipe),
         in_both_modes("stop::with_stderr_closed_or_unread_it_takes_exactly_its_time", closed_pipe),
+        in_both_modes("stop::a_command_that_ended_before_the_signal_is_not_clean", ended_before),
+        in_both_modes("stop::a_start_that_fails_during_a_stop_is_reported_as_failed", failed_start),
+        in_both_modes("stop::where_the_sandbox_refuses_a_call_it_does_the_same", refused_calls),
+        in_both_modes("stop::a_group_of_which_only_a_zombie_is_left_is_not_waited_for", zombie_in_group),
         in_both_modes("stop::a_paused_container_does_the_same_in_the_same_order", paused),
     ]
     .into_iter()
@@ -359,6 +363,82 @@ fn closed_pipe(mode: Mode) {
     let (ours, theirs) = std::os::unix::net::UnixStream::pair().expect("sockets");
     drop(ours);
     stop(Launch::new(mode).stderr(OwnedFd::from(theirs)));
+}
+
+fn ended_before(mode: Mode) {
+    let running = Launch::new(mode).script("trap 'exit 0' HUP; echo ready; while :; do sleep 0.05; done").start();
+    running.expect_line("ready");
+    running.expect_event("started");
+    let pid = running.pid();
+    let command = crate::sandbox::children(pid)[0];
+    send(pid, libc::SIGSTOP);
+    send(command, libc::SIGHUP);
+    eventually("the command's end", PATIENCE, || {
+        status(&command.to_string(), "State").is_some_and(|state| state.starts_with('Z'))
+    });
+    running.signal(libc::SIGTERM);
+    send(pid, libc::SIGCONT);
+    let ended = running.wait();
+    assert_eq!(
+        (ended.code(), ended.event_names()),
+        (0, ["started", "stop_requested", "stopped"].map(String::from).into())
+    );
+    let stopped = ended.event("stopped");
+    assert_eq!([&stopped["clean"], &stopped["graceful_signal"]], [&json!(false), &json!(null)], "{stopped}");
+}
+
+fn failed_start(mode: Mode) {
+    let term = libc::SIGTERM.to_string();
+    let launch = Launch::new(mode).env("DRAINIT_OK_EXIT", "127").through(&["with-pending", &term]);
+    let ended = launch.args(["--", "no-such-command"]).run();
+    assert_eq!(ended.code(), 127, "what never ran is not forgiven");
+    // Whether the signal or the failure is seen first is open; if a stop began, it is reported truly.
+    if ended.event_names().contains(&"stop_requested".to_owned()) {
+        assert_eq!(ended.event_names().last().map(String::as_str), Some("stopped"), "{ended:?}");
+        let stopped = ended.event("stopped");
+        assert_eq!([&stopped["clean"], &stopped["exit_code"]], [&json!(false), &json!(127)], "{stopped}");
+    }
+}
+
+fn refused_calls(mode: Mode) {
+    for call in [libc::SYS_splice, libc::SYS_pidfd_open, libc::SYS_pidfd_send_signal] {
+        let running = Launch::new(mode)
+            .env("DRAINIT_FORWARD_TO", "all")
+            .env("DRAINIT_DELAY", "50ms")
+            .through(&["without-call", &call.to_string()])
+            .helper(&["report", "1"])
+            .start();
+        running.expect_line("ready");
+        running.signal(libc::SIGTERM);
+        let ended = running.wait();
+        assert_eq!((ended.code(), ended.stdout.last().map(String::as_str)), (0, Some("got 15")), "{call}: {ended:?}");
+        assert_eq!(ended.event_names(), ["started", "stop_requested", "signal_forwarded", "stopped"], "{call}");
+    }
+}
+
+fn zombie_in_group(mode: Mode) {
+    // A child of the command leaves for a session of its own, and does not reap what it has left in the group.
+    let negligent = "sleep 0.1 & exec setsid sh -c 'trap \"\" TERM; echo ready; exec sleep 60'";
+    let script = format!("sh -c {} & trap 'exit 0' TERM; wait", shell_quoted(negligent));
+    let running =
+        Launch::new(mode).env("DRAINIT_FORWARD_TO", "group").env("DRAINIT_GRACE", "10").script(&script).start();
+    running.expect_line("ready");
+    let command = crate::sandbox::children(running.pid())[0].to_string();
+    let zombie = || {
+        let all = crate::sandbox::descendants(command.parse().expect("a pid"));
+        all.iter().any(|pid| status(&pid.to_string(), "State").is_some_and(|state| state.starts_with('Z')))
+    };
+    eventually("the zombie", PATIENCE, zombie);
+    running.signal(libc::SIGTERM);
+    running.expect_event("stopped");
+    let mut events: Vec<String> = running.log();
+    events.retain(|line| line.contains("\"event\":\"killed\""));
+    assert!(events.is_empty(), "{events:?}");
+}
+
+/// The text as one word of a shell script.
+fn shell_quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\'', "'\\''"))
 }
 
 fn paused(mode: Mode) {
