@@ -41,7 +41,9 @@ pub fn parse(args: &[&OsStr]) -> Result<Invocation, String> {
         _ => options(args)?,
     };
     match invocation {
-        Invocation::Run { plan: false, command_words: 0, .. } => Err(format!("no COMMAND was given; usage: {USAGE}")),
+        Invocation::Run { plan: false, command_words: 0, .. } => Err(format!(
+            "no COMMAND was given (an image that sets ENTRYPOINT loses the CMD of its base image); usage: {USAGE}"
+        )),
         other => Ok(other),
     }
 }

@@ -60,6 +60,11 @@ impl StartError {
         let name = quoted(OsStr::from_bytes(name.to_bytes()));
         match self {
             StartError::NotFound if has_slash => format!("{name} does not exist"),
+            StartError::NotFound if name.starts_with("\"-") => {
+                format!(
+                    "{name} was not found; drainit's own options go before the first word of the command and before --"
+                )
+            }
             StartError::NotFound => {
                 format!("{name} was not found in PATH={:?}", path.unwrap_or(OsStr::new(DEFAULT_PATH)))
             }

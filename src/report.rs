@@ -62,13 +62,13 @@ impl Report<'_> {
         let Stop { signal, .. } = self.stop;
         let verdict = if self.is_clean() { "clean" } else { "not clean" };
         let reason = self.reason.map_or("the command cannot be killed".to_owned(), |reason| reason.to_string());
-        let mut message = format!("{verdict}: {reason}, {} after {signal}", Seconds(self.total()));
+        let mut message = format!("{verdict}: {reason}, {} after the stop signal {signal}", Seconds(self.total()));
         match (self.graceful, self.stop.forwarded) {
             _ if self.had_ended => message += "; it had ended before the graceful signal",
             (Some(graceful), Some(forwarded)) => {
                 let ended = self.command_ended.unwrap_or(self.now).saturating_sub(forwarded);
                 let (delay, ended) = (Seconds(self.delay()), Seconds(ended));
-                message += &format!("; it served on for {delay}, and ended {ended} after {graceful}");
+                message += &format!("; it served on for {delay}, then took {ended} to end after {graceful}");
             }
             (None, Some(_)) => message += "; the graceful signal could not be sent",
             (_, None) => message += "; it ended before the graceful signal was due",

@@ -30,10 +30,6 @@ pub const PLANNED_VARIABLES: [&str; 7] = [
     "DRAINIT_WAIT_INTERVAL",
 ];
 
-/// Variables that drainit itself sets for others. A drainit below another one inherits them.
-pub const OUTPUT_VARIABLES: [&str; 5] =
-    ["DRAINIT_GRACE_MS", "DRAINIT_COMMAND_PID", "DRAINIT_STOP_SIGNAL", "DRAINIT_REMAINING_MS", "DRAINIT_DEADLINE"];
-
 impl Setting {
     pub const ALL: [Setting; 11] = [
         Setting::Delay,
@@ -194,13 +190,13 @@ pub fn nearest<'k>(name: &str, known: impl IntoIterator<Item = &'k str>) -> Opti
 
 /// Whether `name` is probably `known` misspelt.
 pub fn is_near(name: &str, known: &str) -> bool {
-    strsim::levenshtein(name, known) <= known.len() / 3
+    strsim::levenshtein(name, known) <= (known.len() / 3).max(2)
 }
 
 /// What to say of the variable `name`, which begins with `DRAINIT_`, if it is none that drainit reads.
 pub fn complaint(name: &OsStr) -> Option<String> {
     let text = name.to_string_lossy();
-    if OUTPUT_VARIABLES.contains(&&*text) || Setting::ALL.iter().any(|s| s.variable() == text) {
+    if Setting::ALL.iter().any(|s| s.variable() == text) {
         return None;
     }
     if PLANNED_VARIABLES.contains(&&*text) {
@@ -241,7 +237,7 @@ mod tests {
         assert!(complaint("DRAINIT_STOPTIMEOUT").unwrap().ends_with("did you mean DRAINIT_STOP_TIMEOUT?"));
         assert!(complaint("DRAINIT_FORWARD").unwrap().ends_with("did you mean DRAINIT_FORWARD_TO?"));
         assert!(complaint("DRAINIT_PRE_STOP").unwrap().contains("not supported by this version"));
-        for name in Setting::ALL.map(Setting::variable).into_iter().chain(OUTPUT_VARIABLES) {
+        for name in Setting::ALL.map(Setting::variable) {
             assert_eq!(complaint(name), None);
         }
     }

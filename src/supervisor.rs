@@ -299,10 +299,15 @@ impl Supervisor<'_> {
             return;
         }
         let (mut signal, is_chosen) = self.config.graceful_signal(received);
+        let caught = caught_signals(self.family.command);
+        let catches = |signal| caught.is_none_or(|caught| caught.contains(signal));
         let mut note = "";
-        if !is_chosen && self.catches_only_term(signal) {
+        // A base image with `STOPSIGNAL SIGQUIT` leads to this when another program runs in it: the signal would core-dump it.
+        if !is_chosen && !catches(signal) && caught.is_some_and(|caught| caught.contains(Signal::TERM)) {
             signal = Signal::TERM;
             note = "; the command does not catch the signal that was received, but does catch SIGTERM";
+        } else if !catches(signal) {
+            note = "; the command does not catch it";
         }
         match self.family.send(self.config.forward_to, signal) {
             Ok(unreached) => {
@@ -312,14 +317,6 @@ impl Supervisor<'_> {
             }
             Err(errno) => self.warn_not_sent(signal, errno),
         }
-    }
-
-    /// Whether the command would die of `signal` at once, although it has a handler for SIGTERM. A base image with `STOPSIGNAL SIGQUIT` leads to
-    /// this when another program runs in it.
-    fn catches_only_term(&self, signal: Signal) -> bool {
-        signal != Signal::TERM
-            && caught_signals(self.family.command)
-                .is_some_and(|caught| !caught.contains(signal) && caught.contains(Signal::TERM))
     }
 
     /// Sends a signal that passes through, or keeps it until the command runs.

@@ -78,6 +78,7 @@ fn cannot_run(mode: Mode) {
         ("no-such-command", 127, "was not found in PATH"),
         ("/no/such/command", 127, "does not exist"),
         ("", 127, "was not found"),
+        ("--delay", 127, "options go before"),
         ("/etc/passwd/nothing", 127, "does not exist"),
         (&"x".repeat(300), 127, "was not found in PATH"),
         (&not_executable, 126, "Permission denied"),

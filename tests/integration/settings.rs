@@ -75,6 +75,7 @@ fn bad_command_lines() {
         (&["--"], "no COMMAND was given"),
         (&["--delay", "5"], "no COMMAND was given"),
         (&["--dely", "5", "echo"], "did you mean --delay?"),
+        (&["--dealy", "5", "echo"], "did you mean --delay?"),
         (&["-x", "echo"], "'-x'"),
         (&["--a\nb", "echo"], "'--a\\nb' found"),
         (&["--delay"], "--delay"),
@@ -115,7 +116,6 @@ fn misspelt() {
     let ended = Launch::new(Mode::Child)
         .env("DRAINIT_DELY", "15")
         .env("DRAINIT_UNTIL_QUIET", "2s")
-        .env("DRAINIT_GRACE_MS", "set by a drainit above")
         .env("DRAINIT_NOTHING", "")
         .script("exit 3")
         .run();
