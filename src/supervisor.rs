@@ -55,8 +55,8 @@ pub fn supervise(config: &Config, log: &mut Log, command: &[&'static CStr], mask
              signalled and killed",
         );
     }
-    // Where SIGCHLD is ignored, the kernel reaps in our place, and we would never learn how the command ended.
     let terminal = Terminal::in_foreground();
+    // Where SIGCHLD is ignored, the kernel reaps in our place, and we would never learn how the command ended.
     let started = set_default(Signal::CHLD)
         .map_err(|errno| StartError::Own("sigaction", errno))
         .and_then(|()| SignalFd::new().map_err(|errno| StartError::Own("signalfd", errno)))

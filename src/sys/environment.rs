@@ -3,6 +3,7 @@
 use std::ffi::{CStr, OsStr, c_char};
 use std::os::unix::ffi::OsStrExt;
 
+// SAFETY: this is the C library's variable, environ(7), with the type that it has there.
 unsafe extern "C" {
     static environ: *const *const c_char;
 }
