@@ -66,8 +66,8 @@ fn drains(signal: i32, graceful: &str) {
         .args(["--", "nginx", "-c", &config, "-g", "daemon off;"])
         .start();
     eventually("nginx to serve", PATIENCE, || load::get(port, "/").outcome.is_ok());
+    eventually("a master and two workers", PATIENCE, || descendants(running.pid()).len() == 3);
     let tree = descendants(running.pid());
-    assert_eq!(tree.len(), 3, "a master and two workers");
 
     let load = Load::start(port, "/", Duration::from_millis(5));
     eventually("the load to be on", PATIENCE, || load.served() >= 20);
