@@ -57,9 +57,9 @@ pub fn descendants(processes: &[Stat], ancestor: i32) -> Vec<Stat> {
     found
 }
 
-/// The signals that a process catches, from the text of its `/proc/PID/status`; `None` if it does not say.
-pub fn caught_signals(status: &str) -> Option<SignalSet> {
-    let mask = status.lines().find_map(|line| line.strip_prefix("SigCgt:"))?;
+/// One of the signal sets in the text of `/proc/PID/status`, by the name of its line; `None` if there is none.
+pub fn signal_set(status: &str, name: &str) -> Option<SignalSet> {
+    let mask = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
     u64::from_str_radix(mask.trim(), 16).ok().map(SignalSet::from_bits)
 }
 
@@ -88,7 +88,7 @@ mod tests {
         let stat = Stat::parse(&std::fs::read("/proc/self/stat").unwrap()).unwrap();
         assert_eq!(stat.pid, std::process::id() as i32);
         assert!(stat.is_alive() && stat.parent > 0 && stat.started > 0);
-        assert!(caught_signals(&std::fs::read_to_string("/proc/self/status").unwrap()).is_some());
+        assert!(signal_set(&std::fs::read_to_string("/proc/self/status").unwrap(), "SigCgt").is_some());
     }
 
     #[test]
@@ -105,19 +105,20 @@ mod tests {
     }
 
     #[test]
-    fn caught_signals_are_those_of_sigcgt() {
+    fn a_signal_set_is_that_of_its_own_line() {
         let status = "Name:\tnginx\nSigIgn:\t0000000000001000\nSigCgt:\t0000000018014a07\n";
-        let caught = caught_signals(status).unwrap();
+        let caught = signal_set(status, "SigCgt").unwrap();
         assert!(caught.contains(Signal::QUIT) && caught.contains(Signal::TERM) && !caught.contains(Signal::KILL));
-        assert_eq!(caught_signals("Name:\tx\n"), None);
-        assert_eq!(caught_signals("SigCgt:\tzz\n"), None);
+        assert!(signal_set(status, "SigIgn").unwrap().iter().eq([Signal::new(13).unwrap()]));
+        assert_eq!(signal_set("Name:\tx\n", "SigCgt"), None);
+        assert_eq!(signal_set("SigCgt:\tzz\n", "SigCgt"), None);
     }
 
     proptest! {
         #[test]
         fn no_text_panics(bytes in any::<Vec<u8>>(), text in any::<String>()) {
             let _ = Stat::parse(&bytes);
-            let _ = caught_signals(&text);
+            let _ = signal_set(&text, "SigCgt");
         }
 
         #[test]

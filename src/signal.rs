@@ -10,6 +10,8 @@ use nix::sys::signal::Signal as Name;
 
 /// The first real-time signal, as users count: glibc's and Docker's `RTMIN`. (musl calls 35 `SIGRTMIN`, and the kernel 32.)
 const RTMIN: u8 = 34;
+/// The first real-time signal, as the kernel counts.
+const FIRST_REAL_TIME: u8 = 32;
 /// The last signal that Linux has.
 const MAX: u8 = 64;
 
@@ -22,7 +24,11 @@ impl Signal {
     pub const KILL: Signal = Signal(libc::SIGKILL as u8);
     pub const TERM: Signal = Signal(libc::SIGTERM as u8);
     pub const CHLD: Signal = Signal(libc::SIGCHLD as u8);
+    pub const CONT: Signal = Signal(libc::SIGCONT as u8);
     pub const STOP: Signal = Signal(libc::SIGSTOP as u8);
+    pub const TSTP: Signal = Signal(libc::SIGTSTP as u8);
+    pub const TTIN: Signal = Signal(libc::SIGTTIN as u8);
+    pub const TTOU: Signal = Signal(libc::SIGTTOU as u8);
 
     /// The signal with this number, if there is one.
     pub fn new(number: i32) -> Option<Signal> {
@@ -37,6 +43,11 @@ impl Signal {
     /// All of them, in order.
     pub fn all() -> impl Iterator<Item = Signal> {
         (1..=MAX).map(Signal)
+    }
+
+    /// Whether it is one of those of which each instance is queued.
+    pub fn is_real_time(self) -> bool {
+        self.0 >= FIRST_REAL_TIME
     }
 
     /// Whether a process can catch or block it: SIGKILL and SIGSTOP it cannot, signal(7).
@@ -115,6 +126,8 @@ pub struct SignalSet(u64);
 impl SignalSet {
     pub const EMPTY: SignalSet = SignalSet(0);
     pub const ALL: SignalSet = SignalSet(u64::MAX);
+    /// All that are no real-time signals.
+    pub const STANDARD: SignalSet = SignalSet((1 << (FIRST_REAL_TIME - 1)) - 1);
 
     /// The set with these bits.
     pub const fn from_bits(bits: u64) -> SignalSet {
@@ -139,6 +152,11 @@ impl SignalSet {
     /// The set with `signal` not in it.
     pub fn without(self, signal: Signal) -> SignalSet {
         SignalSet(self.0 & !SignalSet::bit(signal))
+    }
+
+    /// Those of its members whose numbers are higher than that of `signal`.
+    pub fn above(self, signal: Signal) -> SignalSet {
+        SignalSet(self.0 & !(SignalSet::bit(signal) | (SignalSet::bit(signal) - 1)))
     }
 
     /// Its members, in order.
@@ -250,6 +268,12 @@ mod tests {
         assert_eq!(set.bits(), 1 << 14 | 1 << 63);
         assert_eq!(set.iter().collect::<Vec<_>>(), [Signal::TERM, Signal(64)]);
         assert_eq!(SignalSet::ALL.iter().count(), 64);
+        assert!(SignalSet::STANDARD.iter().all(|s| !s.is_real_time()) && SignalSet::STANDARD.iter().count() == 31);
+        assert_eq!(SignalSet::ALL.above(Signal(62)).iter().collect::<Vec<_>>(), [Signal(63), Signal(64)]);
+        assert_eq!(
+            (SignalSet::ALL.above(Signal(64)), SignalSet::ALL.above(Signal(1)).iter().count()),
+            (SignalSet::EMPTY, 63)
+        );
         assert_eq!([Signal::QUIT, Signal::TERM].into_iter().collect::<SignalSet>().to_string(), "SIGQUIT or SIGTERM");
     }
 

@@ -1,15 +1,17 @@
 //! The loop: wait for a signal or a deadline, ask the stop sequence what to do, and do it.
 
+mod delivery;
 mod events;
+mod job;
 
 use std::collections::BTreeSet;
 use std::ffi::CStr;
-use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
+use delivery::Outbox;
 use events::log_start_error;
-use nix::poll::{PollFd, PollFlags, ppoll};
-use nix::sys::time::TimeSpec;
+use job::Job;
+use nix::errno::Errno;
 use nix::unistd::getpid;
 
 use crate::command::StartError;
@@ -17,22 +19,27 @@ use crate::config::{Config, Target};
 use crate::exit::ExitReason;
 use crate::log::Log;
 use crate::signal::{Signal, SignalSet};
-use crate::stop::{Action, Cause, Event, StopSequence};
+use crate::stop::{Action, Event, StopSequence};
 use crate::sys::environment;
-use crate::sys::reap::{Reaped, become_subreaper, has_ended, reap};
-use crate::sys::signalfd::{Received, SignalFd};
+use crate::sys::reap::{Reaped, become_subreaper, reap};
+use crate::sys::receive::{Received, receive};
 use crate::sys::signals::set_default;
 use crate::sys::spawn::{Starting, spawn};
 use crate::sys::terminal::Terminal;
-use crate::sys::tree::{Family, caught_signals, kill_children, proc_is_ours};
+use crate::sys::tree::{Family, kill_children, proc_is_ours};
 
 /// How often to look whether the command's process group is empty, once the command is gone. Its members' parents learn of their end, not we.
 const LOOK_FOR_GROUP: Duration = Duration::from_millis(100);
 /// How soon after the kill to go for those whom the dead have left. It takes speed to catch one who forks and ends all the time, and it does not
 /// take long.
 const LOOK_FOR_SURVIVORS: Duration = Duration::from_millis(1);
-/// How often to look for signals where the kernel does not let us wait for them.
-const LOOK_WITHOUT_POLL: Duration = Duration::from_millis(20);
+/// How often to look for signals where a sandbox does not let us wait for them.
+const LOOK_WITHOUT_WAIT: Duration = Duration::from_millis(20);
+/// How often to try again to send what the command's queue had no room for.
+const TRY_AGAIN: Duration = Duration::from_millis(10);
+/// Every how many signals one with a higher number than the last comes first. The kernel always gives the lowest, so a storm of one would leave
+/// all others waiting.
+const IN_TURN: u32 = 16;
 /// How many children are reaped before drainit looks at signals and deadlines again. In a storm of forks there is always one more.
 const REAPED_IN_A_ROW: usize = 1_000;
 
@@ -55,24 +62,28 @@ pub fn supervise(config: &Config, log: &mut Log, command: &[&'static CStr], mask
              signalled and killed",
         );
     }
-    let terminal = Terminal::in_foreground();
+    let terminal = Terminal::find();
+    let foreground = terminal.as_ref().filter(|terminal| terminal.is_ours());
+    let is_lent = foreground.is_some();
     // Where SIGCHLD is ignored, the kernel reaps in our place, and we would never learn how the command ended.
     let started = set_default(Signal::CHLD)
         .map_err(|errno| StartError::Own("sigaction", errno))
-        .and_then(|()| SignalFd::new().map_err(|errno| StartError::Own("signalfd", errno)))
-        .and_then(|signals| Ok((signals, spawn(command, environment::variable("PATH"), mask, terminal)?)));
-    let (signals, starting) = started.map_err(|error| log_start_error(log, command, &error))?;
-    let supervisor = Supervisor {
+        .and_then(|()| can_receive().map_err(|errno| StartError::Own("sigtimedwait", errno)))
+        .and_then(|()| spawn(command, environment::variable("PATH"), mask, foreground));
+    let starting = started.map_err(|error| log_start_error(log, command, &error))?;
+    let mut supervisor = Supervisor {
         config,
         log,
         command,
         is_pid1,
         clock: Instant::now(),
-        signals,
+        received: 0,
+        last: None,
         sequence: StopSequence::new(config),
         family: Family { command: starting.pid, command_is_gone: false },
         starting: Some(starting),
-        held: Vec::new(),
+        outbox: Outbox::default(),
+        job: terminal.map(|terminal| Job { terminal, is_lent, is_suspended: false }),
         graceful: None,
         had_ended: false,
         reason: None,
@@ -85,10 +96,16 @@ pub fn supervise(config: &Config, log: &mut Log, command: &[&'static CStr], mask
         ended: false,
     };
     let ended = supervisor.run();
-    if let Some(terminal) = terminal {
-        terminal.take_back();
-    }
+    supervisor.take_terminal_back();
     ended
+}
+
+/// Whether signals can be received here. Once the command runs it is too late to learn that they cannot.
+fn can_receive() -> nix::Result<()> {
+    match receive(SignalSet::EMPTY, Some(Duration::ZERO)) {
+        Ok(_) | Err(Errno::EAGAIN) => Ok(()),
+        Err(errno) => Err(errno),
+    }
 }
 
 struct Supervisor<'a> {
@@ -97,13 +114,16 @@ struct Supervisor<'a> {
     command: &'a [&'static CStr],
     is_pid1: bool,
     clock: Instant,
-    signals: SignalFd,
+    /// How many signals were received, and the last of them.
+    received: u32,
+    last: Option<Signal>,
     sequence: StopSequence<'a>,
     family: Family,
     /// The child, until it is known whether it could execute the command.
     starting: Option<Starting>,
-    /// What there was to send before the command ran.
-    held: Vec<Held>,
+    outbox: Outbox,
+    /// What is to be done about the terminal, if there is one.
+    job: Option<Job>,
     /// The graceful signal, once it was sent.
     graceful: Option<Signal>,
     /// Whether the command had ended before the graceful signal was sent.
@@ -122,15 +142,8 @@ struct Supervisor<'a> {
     ended: bool,
 }
 
-/// Something to send that waits for the command to run.
-#[derive(Clone, Copy, Debug)]
-enum Held {
-    PassOn(Signal),
-    Graceful { received: Signal, cause: Cause },
-}
-
 impl Supervisor<'_> {
-    fn run(mut self) -> Result<ExitReason, u8> {
+    fn run(&mut self) -> Result<ExitReason, u8> {
         while !self.ended {
             if let Err(error) = self.turn() {
                 let code = log_start_error(self.log, self.command, &error);
@@ -151,11 +164,12 @@ impl Supervisor<'_> {
 
     /// One turn of the loop: everything that there is to do, and then no more than that.
     fn turn(&mut self) -> Result<(), StartError> {
-        self.wait();
+        let received = self.wait();
         self.finish_start()?;
-        for received in self.signals.read() {
+        if let Some(received) = received {
             self.on_signal(received)?;
         }
+        self.send_waiting();
         if self.may_reap {
             self.reap()?;
         }
@@ -167,10 +181,8 @@ impl Supervisor<'_> {
         self.clock.elapsed()
     }
 
-    /// Waits for a signal, for news of the start, or for the next deadline. This is the only place where drainit waits.
-    fn wait(&self) {
-        let mut fds = vec![PollFd::new(self.signals.as_fd(), PollFlags::POLLIN)];
-        fds.extend(self.starting.iter().map(|starting| PollFd::new(starting.as_fd(), PollFlags::POLLIN)));
+    /// Waits for a signal, for news of the start, or for the next deadline, and returns the signal. This is the only place where drainit waits.
+    fn wait(&mut self) -> Option<Received> {
         let look = match (self.sequence.waits_for_others(), self.was_killed(), self.config.forward_to) {
             _ if self.may_reap => Some(Duration::ZERO),
             (true, true, _) => Some(LOOK_FOR_SURVIVORS),
@@ -178,12 +190,36 @@ impl Supervisor<'_> {
             // The end of each is announced by SIGCHLD: whoever loses its parent becomes our child.
             _ => None,
         };
+        let again = (!self.outbox.is_empty()).then_some(TRY_AGAIN);
         let due = self.sequence.next_deadline().map(|deadline| deadline.saturating_sub(self.now()));
-        let timeout = [look, due].into_iter().flatten().min().map(TimeSpec::from_duration);
-        // No signal interrupts us, as all are blocked. Where a sandbox refuses the call, we look in turns.
-        if ppoll(&mut fds, timeout, None).is_err() {
-            std::thread::sleep(LOOK_WITHOUT_POLL);
+        let mut timeout = [look, again, due].into_iter().flatten().min();
+        if let Some(starting) = &self.starting {
+            if starting.wait(timeout).is_err() {
+                std::thread::sleep(LOOK_WITHOUT_WAIT);
+            }
+            timeout = Some(Duration::ZERO);
         }
+        self.receive(timeout)
+    }
+
+    fn receive(&mut self, timeout: Option<Duration>) -> Option<Received> {
+        // Nothing is taken from the kernel for which there is no room here.
+        let wanted = if self.outbox.is_full() { SignalSet::STANDARD } else { SignalSet::ALL };
+        let others = self.last.filter(|_| self.received.is_multiple_of(IN_TURN)).map(|last| wanted.above(last));
+        let result = others
+            .and_then(|others| receive(others, Some(Duration::ZERO)).ok())
+            .map_or_else(|| receive(wanted, timeout), Ok);
+        match result {
+            Ok(received) => {
+                self.received = self.received.wrapping_add(1);
+                self.last = Some(received.signal);
+                return Some(received);
+            }
+            Err(Errno::EAGAIN | Errno::EINTR) => {}
+            // Whatever it is, it must not become a loop that takes all of the processor.
+            Err(_) => std::thread::sleep(LOOK_WITHOUT_WAIT),
+        }
+        None
     }
 
     /// Learns whether the command could be executed, if that is known by now.
@@ -192,20 +228,18 @@ impl Supervisor<'_> {
         result?;
         self.starting = None;
         self.log_started();
-        for held in std::mem::take(&mut self.held) {
-            match held {
-                Held::PassOn(signal) => self.pass_on(signal),
-                Held::Graceful { received, cause } => self.forward(received, cause),
-            }
-        }
+        self.send_held();
         Ok(())
     }
 
     fn on_signal(&mut self, received: Received) -> Result<(), StartError> {
         if received.signal == Signal::CHLD {
             self.reap()?;
-        } else if !is_our_own(received) {
-            self.apply(Event::Signal(received.signal), Some(received));
+            self.look_at_job();
+        } else if received.signal == Signal::CONT && self.is_suspended() {
+            self.resume();
+        } else if !is_our_own(&received) {
+            self.apply(Event::Signal(received.signal), Some(&received));
         }
         Ok(())
     }
@@ -273,10 +307,10 @@ impl Supervisor<'_> {
         self.apply(event, None);
     }
 
-    fn apply(&mut self, event: Event, received: Option<Received>) {
+    fn apply(&mut self, event: Event, received: Option<&Received>) {
         for action in self.sequence.on_event(event, self.now()) {
             match action {
-                Action::PassOn(signal) => self.pass_on(signal),
+                Action::PassOn(signal) => self.pass_on(signal, received),
                 Action::Announce { signal, forward_in, kill_in } => {
                     self.log_stop_requested(signal, received, forward_in, kill_in);
                 }
@@ -284,50 +318,6 @@ impl Supervisor<'_> {
                 Action::Kill => self.kill(),
                 Action::End => self.ended = true,
             }
-        }
-    }
-
-    /// Sends the graceful signal.
-    fn forward(&mut self, received: Signal, cause: Cause) {
-        if self.starting.is_some() {
-            self.held.push(Held::Graceful { received, cause });
-            return;
-        }
-        // Its end may be known to the kernel only, as signals are read in the order of their numbers, and SIGCHLD comes after SIGTERM.
-        self.had_ended = has_ended(self.family.command);
-        if self.had_ended && self.config.forward_to == Target::Child {
-            return;
-        }
-        let (mut signal, is_chosen) = self.config.graceful_signal(received);
-        let caught = caught_signals(self.family.command);
-        let catches = |signal| caught.is_none_or(|caught| caught.contains(signal));
-        let mut note = "";
-        // A base image with `STOPSIGNAL SIGQUIT` leads to this when another program runs in it: the signal would core-dump it.
-        if !is_chosen && !catches(signal) && caught.is_some_and(|caught| caught.contains(Signal::TERM)) {
-            signal = Signal::TERM;
-            note = "; the command does not catch the signal that was received, but does catch SIGTERM";
-        } else if !catches(signal) {
-            note = "; the command does not catch it";
-        }
-        match self.family.send(self.config.forward_to, signal) {
-            Ok(unreached) => {
-                self.graceful = Some(signal);
-                self.log_forwarded(signal, cause, note);
-                self.warn_of_unreached(signal, unreached);
-            }
-            Err(errno) => self.warn_not_sent(signal, errno),
-        }
-    }
-
-    /// Sends a signal that passes through, or keeps it until the command runs.
-    fn pass_on(&mut self, signal: Signal) {
-        if self.starting.is_some() {
-            self.held.push(Held::PassOn(signal));
-            return;
-        }
-        match self.family.send(self.config.forward_to, signal) {
-            Ok(unreached) => self.warn_of_unreached(signal, unreached),
-            Err(errno) => self.warn_not_sent(signal, errno),
         }
     }
 
@@ -343,6 +333,6 @@ impl Supervisor<'_> {
 
 /// Whether the kernel raised the signal for something that drainit did itself: for a log line into a closed pipe, or beyond the limit of a file's
 /// size.
-fn is_our_own(received: Received) -> bool {
-    received.sender_pid == getpid().as_raw() && matches!(received.signal.number(), libc::SIGPIPE | libc::SIGXFSZ)
+fn is_our_own(received: &Received) -> bool {
+    received.sender_pid() == getpid().as_raw() && matches!(received.signal.number(), libc::SIGPIPE | libc::SIGXFSZ)
 }

@@ -13,7 +13,7 @@ use crate::report::Report;
 use crate::signal::Signal;
 use crate::stop::Cause;
 use crate::sys::environment;
-use crate::sys::signalfd::Received;
+use crate::sys::receive::Received;
 
 /// Says why `command` could not be started. Returns the exit code for it.
 pub(super) fn log_start_error(log: &mut Log, command: &[&'static CStr], error: &StartError) -> u8 {
@@ -80,11 +80,11 @@ impl Supervisor<'_> {
     pub(super) fn log_stop_requested(
         &mut self,
         signal: Signal,
-        received: Option<Received>,
+        received: Option<&Received>,
         forward_in: Duration,
         kill_in: Option<Duration>,
     ) {
-        let (pid, uid) = received.map_or((0, 0), |received| (received.sender_pid, received.sender_uid));
+        let (pid, uid) = received.map_or((0, 0), |received| (received.sender_pid(), received.sender_uid()));
         let sender = match pid {
             0 if self.is_pid1 => "from outside the PID namespace".to_owned(),
             0 => "from the kernel or outside the PID namespace".to_owned(),

@@ -11,6 +11,7 @@ pub mod die;
 pub mod entry;
 pub mod environment;
 pub mod reap;
+pub mod receive;
 pub mod signalfd;
 pub mod signals;
 pub mod spawn;

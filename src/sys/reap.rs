@@ -4,6 +4,7 @@ use nix::errno::Errno;
 use nix::unistd::Pid;
 
 use crate::exit::ExitReason;
+use crate::signal::Signal;
 
 /// What there is to reap.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -31,6 +32,13 @@ pub fn reap() -> Reaped {
     }
 }
 
+/// The signal that has stopped the child, if one has since the last time that we asked.
+pub fn stopped_by(pid: Pid) -> Option<Signal> {
+    let info = wait_for(libc::P_PID, pid, libc::WSTOPPED | libc::WNOHANG).ok()?;
+    // SAFETY: waitid has filled in the fields for a child, or left zeros.
+    Signal::new(unsafe { info.si_status() })
+}
+
 /// Whether a child has ended and waits to be reaped.
 pub fn has_ended(pid: Pid) -> bool {
     peek(libc::P_PID, pid) == Ok(pid)
@@ -43,13 +51,18 @@ pub fn has_child_in_group(group: Pid) -> bool {
 
 /// Looks for a child that has ended, and leaves it to be reaped. Returns its pid, or 0 if none has ended.
 fn peek(kind: libc::idtype_t, id: Pid) -> nix::Result<Pid> {
+    let info = wait_for(kind, id, libc::WEXITED | libc::WNOHANG | libc::WNOWAIT)?;
+    // SAFETY: waitid has filled in the fields for a child, or left zeros.
+    Ok(Pid::from_raw(unsafe { info.si_pid() }))
+}
+
+fn wait_for(kind: libc::idtype_t, id: Pid, options: i32) -> nix::Result<libc::siginfo_t> {
     let id = libc::id_t::try_from(id.as_raw()).map_err(|_| Errno::ECHILD)?;
     // SAFETY: any bytes are a siginfo_t, and zero is what the kernel leaves in it where there is nobody.
     let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
     // SAFETY: the pointer is to a siginfo_t.
-    let result = unsafe { libc::waitid(kind, id, &raw mut info, libc::WEXITED | libc::WNOHANG | libc::WNOWAIT) };
-    // SAFETY: waitid has filled in the fields for a child, or left zeros.
-    Errno::result(result).map(|_| Pid::from_raw(unsafe { info.si_pid() }))
+    let result = unsafe { libc::waitid(kind, id, &raw mut info, options) };
+    Errno::result(result).map(|_| info)
 }
 
 /// Makes drainit adopt the orphans among its descendants, as PID 1 does anyway.

@@ -58,3 +58,21 @@ fn ask(pid: i32) -> nix::Result<()> {
     // SAFETY: kill has no preconditions, and the signal 0 only asks.
     Errno::result(unsafe { libc::kill(pid, 0) }).map(drop)
 }
+
+/// Stops our whole process group, as the terminal's key does; returns when it has been continued. The kernel takes no notice when nobody in the
+/// session could continue it, nor as PID 1; then this returns false.
+pub fn stop_own_group(signal: Signal) -> bool {
+    // The command has its dispositions already, so ours may change.
+    let _ = set_default(signal).and_then(|()| send(0, signal));
+    set_mask(SignalSet::ALL.without(signal));
+    // Here we are stopped.
+    set_mask(SignalSet::ALL);
+    pending().contains(Signal::CONT)
+}
+
+fn pending() -> SignalSet {
+    let mut pending = 0u64;
+    // SAFETY: the pointer is to a set of the size given.
+    unsafe { libc::syscall(libc::SYS_rt_sigpending, &raw mut pending, SET_SIZE) };
+    SignalSet::from_bits(pending)
+}

@@ -3,16 +3,20 @@
 //! Rust's `Command` would reset the signal mask and SIGPIPE, whatever was inherited; an init hands both down as they were.
 
 use std::ffi::{CStr, CString, OsStr, c_char};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use std::time::Duration;
 
 use nix::errno::Errno;
 use nix::fcntl::OFlag;
+use nix::poll::{PollFd, PollFlags, ppoll};
+use nix::sys::time::TimeSpec;
 use nix::unistd::{AccessFlags, ForkResult, Pid, access, fork, getpid, pipe2, read, setpgid};
 
 use crate::command::{StartError, candidates};
 use crate::signal::SignalSet;
+use crate::sys::signalfd::SignalFd;
 use crate::sys::terminal::Terminal;
 use crate::sys::{environment, signals};
 
@@ -26,6 +30,7 @@ const REPORT: usize = 8;
 pub struct Starting {
     /// Its process id, and that of its process group.
     pub pid: Pid,
+    signals: SignalFd,
     report: OwnedFd,
     candidates: Vec<CString>,
 }
@@ -40,7 +45,7 @@ pub fn spawn(
     command: &[&'static CStr],
     path: Option<&OsStr>,
     mask: SignalSet,
-    terminal: Option<Terminal>,
+    terminal: Option<&Terminal>,
 ) -> Result<Starting, StartError> {
     let candidates = command.first().map(|name| candidates(name, path)).unwrap_or_default();
     // Whatever has to be allocated is allocated before the fork.
@@ -48,11 +53,12 @@ pub fn spawn(
     // The shell's name and the script's, which replaces the name of the command.
     let mut shell_argv = vec![SHELL.as_ptr(), std::ptr::null()];
     shell_argv.extend(argv.iter().skip(1));
+    let signals = SignalFd::new().map_err(|errno| StartError::Own("signalfd", errno))?;
     let (report, child_report) =
         pipe2(OFlag::O_CLOEXEC | OFlag::O_NONBLOCK).map_err(|errno| StartError::Own("pipe", errno))?;
     // SAFETY: drainit has one thread, so the child may go on as it likes.
     match unsafe { fork() }.map_err(|errno| StartError::Own("fork", errno))? {
-        ForkResult::Parent { child } => Ok(Starting { pid: child, report, candidates }),
+        ForkResult::Parent { child } => Ok(Starting { pid: child, signals, report, candidates }),
         ForkResult::Child => {
             // A group of its own, so that signals can go to the whole group, and the terminal's keys do not reach drainit as well.
             let _ = setpgid(Pid::from_raw(0), Pid::from_raw(0));
@@ -121,6 +127,17 @@ fn is_text(file: &CStr) -> bool {
 }
 
 impl Starting {
+    /// Waits for a signal or for news of the start.
+    ///
+    /// # Errors
+    ///
+    /// Where a sandbox refuses that.
+    pub fn wait(&self, timeout: Option<Duration>) -> nix::Result<()> {
+        let mut fds = [&self.signals.as_fd(), &self.report.as_fd()].map(|fd| PollFd::new(*fd, PollFlags::POLLIN));
+        // No signal interrupts us, as all are blocked.
+        ppoll(&mut fds, timeout.map(TimeSpec::from_duration), None).map(drop)
+    }
+
     /// How it went; `None` while that is not known yet. Never blocks.
     ///
     /// # Errors
@@ -148,12 +165,6 @@ impl Starting {
                 None => StartError::NotFound,
             },
         }
-    }
-}
-
-impl AsFd for Starting {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.report.as_fd()
     }
 }
 

@@ -12,6 +12,8 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::stat::{Mode, SFlag, fstat};
 use nix::unistd::{Pid, getsid, pipe2, read, write};
 
+use crate::sys::stdio;
+
 /// Where log lines go.
 #[derive(Debug)]
 pub enum Stderr {
@@ -34,8 +36,7 @@ pub enum Stderr {
 }
 
 fn stderr() -> BorrowedFd<'static> {
-    // SAFETY: the number 2 is never closed; where it was not open at start, a placeholder has its place.
-    unsafe { BorrowedFd::borrow_raw(libc::STDERR_FILENO) }
+    stdio::descriptor(libc::STDERR_FILENO)
 }
 
 impl Stderr {

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use nix::fcntl::{FcntlArg, OFlag, fcntl, open};
 use nix::sys::stat::Mode;
-use std::os::fd::{BorrowedFd, IntoRawFd};
+use std::os::fd::{BorrowedFd, IntoRawFd, RawFd};
 
 /// Fills the places of closed standard descriptors, so that none of ours lands there and is taken for the command's output.
 ///
@@ -12,14 +12,18 @@ use std::os::fd::{BorrowedFd, IntoRawFd};
 #[cfg_attr(test, allow(dead_code))]
 pub fn reserve() {
     for number in 0..=2 {
-        // SAFETY: the descriptor is only asked whether it is open.
-        let fd = unsafe { BorrowedFd::borrow_raw(number) };
-        if fcntl(fd, FcntlArg::F_GETFD).is_err() {
+        if fcntl(descriptor(number), FcntlArg::F_GETFD).is_err() {
             // The lowest free number is taken, open(2), and the lower ones are taken by now.
             let placeholder = open("/", OFlag::O_PATH | OFlag::O_CLOEXEC, Mode::empty());
             let _ = placeholder.map(IntoRawFd::into_raw_fd);
         }
     }
+}
+
+/// The standard descriptor with this number.
+pub fn descriptor(number: RawFd) -> BorrowedFd<'static> {
+    // SAFETY: the standard descriptors are never closed; where one was not open at start, a placeholder has its place.
+    unsafe { BorrowedFd::borrow_raw(number) }
 }
 
 /// Writes `text` to standard output, for the options that only print.

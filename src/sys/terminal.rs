@@ -2,29 +2,50 @@
 //!
 //! The command runs in a process group of its own. Unless that group gets the terminal, its first read ends in SIGTTIN.
 
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
+use nix::fcntl::{OFlag, open};
+use nix::sys::stat::Mode;
 use nix::unistd::{Pid, getpgrp, tcgetpgrp, tcsetpgrp};
 
-/// A terminal whose foreground is drainit's group.
-#[derive(Clone, Copy, Debug)]
-pub struct Terminal(BorrowedFd<'static>);
+use crate::sys::stdio;
+
+/// The terminal of our session.
+#[derive(Debug)]
+pub enum Terminal {
+    Standard(BorrowedFd<'static>),
+    Opened(OwnedFd),
+}
 
 impl Terminal {
-    /// The terminal on standard input, if it is ours to give: in the background it stays with whom it belongs to.
-    pub fn in_foreground() -> Option<Terminal> {
-        // SAFETY: the standard descriptors are never closed; where one was not open at start, a placeholder has its place.
-        let stdin = unsafe { BorrowedFd::borrow_raw(libc::STDIN_FILENO) };
-        (tcgetpgrp(stdin) == Ok(getpgrp())).then_some(Terminal(stdin))
+    /// Finds it, if there is one. None of the standard descriptors has to be it: think of `producer | drainit pager 2>log`.
+    pub fn find() -> Option<Terminal> {
+        let standard = (0..=2).map(stdio::descriptor).find(|fd| tcgetpgrp(fd).is_ok());
+        standard.map(Terminal::Standard).or_else(|| {
+            let flags = OFlag::O_RDWR | OFlag::O_NONBLOCK | OFlag::O_NOCTTY | OFlag::O_CLOEXEC;
+            open("/dev/tty", flags, Mode::empty()).ok().map(Terminal::Opened)
+        })
+    }
+
+    fn fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Terminal::Standard(fd) => *fd,
+            Terminal::Opened(fd) => fd.as_fd(),
+        }
+    }
+
+    /// Whether `group` is in the foreground.
+    pub fn belongs_to(&self, group: Pid) -> bool {
+        tcgetpgrp(self.fd()) == Ok(group)
+    }
+
+    /// Whether it is ours to give: in the background it stays with whom it belongs to.
+    pub fn is_ours(&self) -> bool {
+        self.belongs_to(getpgrp())
     }
 
     /// Gives it to `group`. That never stops us by SIGTTOU, as all signals are blocked; a terminal that has gone is no error.
-    pub fn give_to(self, group: Pid) {
-        let _ = tcsetpgrp(self.0, group);
-    }
-
-    /// Takes it back, for a parent that goes on in our group.
-    pub fn take_back(self) {
-        self.give_to(getpgrp());
+    pub fn give_to(&self, group: Pid) {
+        let _ = tcsetpgrp(self.fd(), group);
     }
 }

@@ -3,12 +3,13 @@
 use std::os::fd::{AsRawFd, OwnedFd};
 
 use nix::errno::Errno;
-use nix::unistd::{Pid, getpgid, getpid};
+use nix::unistd::{Pid, getpgid, getpgrp, getpid, getppid};
 
 use crate::config::Target;
-use crate::procfs::{Stat, descendants};
+use crate::procfs::{self, Stat, descendants};
 use crate::signal::{Signal, SignalSet};
 use crate::sys::reap::has_child_in_group;
+use crate::sys::receive::{Received, send_on};
 use crate::sys::signals;
 
 /// Whether there is a `/proc` that shows our PID namespace. In a new one the old one's may still be mounted, and its numbers mean other
@@ -50,8 +51,23 @@ fn children() -> Vec<i32> {
 
 /// The signals that the process catches, if that can be told.
 pub fn caught_signals(pid: Pid) -> Option<SignalSet> {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok().filter(|_| proc_is_ours())?;
-    crate::procfs::caught_signals(&status)
+    procfs::signal_set(&status(pid)?, "SigCgt")
+}
+
+fn status(pid: Pid) -> Option<String> {
+    std::fs::read_to_string(format!("/proc/{pid}/status")).ok().filter(|_| proc_is_ours())
+}
+
+/// Whether the shell, or whoever made the job that we belong to, does anything about a job that stops. An init as PID 1 does not, and a command
+/// that is stopped below it stays so for ever.
+pub fn stops_are_noticed() -> bool {
+    // The leader of our group is who was started as the job, as in `sudo drainit`; its parent is who did it.
+    let owner =
+        stat(getpgrp().as_raw()).filter(|_| proc_is_ours()).map_or_else(getppid, |leader| Pid::from_raw(leader.parent));
+    let Some(status) = status(owner).filter(|_| owner == Pid::from_raw(1)) else { return true };
+    // A shell as PID 1 ignores or catches SIGTSTP; inits block it together with all others.
+    let has_tstp = |name| procfs::signal_set(&status, name).is_some_and(|set| set.contains(Signal::TSTP));
+    !has_tstp("SigBlk") && (has_tstp("SigIgn") || has_tstp("SigCgt"))
 }
 
 /// The command and those around it.
@@ -80,6 +96,15 @@ impl Family {
                 None => self.send_to_group(signal),
             },
         }
+    }
+
+    /// Sends `signal` to the command alone, in place of what was `received`.
+    ///
+    /// # Errors
+    ///
+    /// EAGAIN where the command's queue is full.
+    pub fn send_to_command(self, signal: Signal, received: &Received) -> nix::Result<()> {
+        if self.command_is_gone { Ok(()) } else { send_on(self.command, signal, received) }
     }
 
     fn send_to_group(self, signal: Signal) -> nix::Result<Option<Errno>> {

@@ -12,6 +12,7 @@ mod log;
 mod rust_base;
 mod stop;
 mod surroundings;
+mod terminal;
 mod tree;
 
 use std::sync::Arc;
@@ -53,6 +54,11 @@ pub fn tests() -> Vec<Test> {
             format!("orphans_are_reaped::{}", way.name()),
             &[],
             Box::new(move |images| stop::orphans_are_reaped(images, way)),
+        );
+        add(
+            format!("a_shell_at_a_terminal_has_job_control::{}", way.name()),
+            &[],
+            Box::new(move |images| terminal::shell(images, way)),
         );
     }
     add(

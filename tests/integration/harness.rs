@@ -29,6 +29,10 @@ pub enum Need {
     PidNamespace,
     /// script(1), which gives a program a terminal.
     Script,
+    /// The shell that most people have.
+    Bash,
+    /// tini, as another init.
+    Tini,
     /// Debian's nginx.
     Nginx,
     /// A Docker Engine that answers.
@@ -58,6 +62,8 @@ impl Need {
                 (unshare, "no PID namespace can be made here (unshare --pid)")
             }
             Need::Script => (shell("command -v script"), "script(1) is not installed (bsdutils)"),
+            Need::Bash => (shell("command -v bash"), "bash is not installed"),
+            Need::Tini => (shell("command -v tini"), "tini is not installed"),
             Need::Nginx => (shell("nginx -v"), "nginx is not installed (nginx-light)"),
             Need::Docker => (shell("docker info"), "no Docker Engine answers (docker info)"),
             Need::StaticBusybox => (

@@ -18,9 +18,11 @@ mod load;
 mod nginx;
 mod plan;
 mod port;
+mod pty;
 mod sandbox;
 mod settings;
 mod stop;
+mod terminal;
 
 use harness::Test;
 use libtest_mimic::{Arguments, Trial};
@@ -32,11 +34,18 @@ fn main() {
     }
     let args = Arguments::from_args();
     let run_all = std::env::var_os("DRAINIT_TEST_ALL").is_some_and(|v| !v.is_empty());
-    let tests: Vec<Test> =
-        [init::tests(), stop::tests(), settings::tests(), plan::tests(), nginx::tests(), docker::tests()]
-            .into_iter()
-            .flatten()
-            .collect();
+    let tests: Vec<Test> = [
+        init::tests(),
+        stop::tests(),
+        terminal::tests(),
+        settings::tests(),
+        plan::tests(),
+        nginx::tests(),
+        docker::tests(),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
     let trials = tests.into_iter().map(|test| trial(test, run_all, args.list)).collect();
     libtest_mimic::run(&args, trials).exit();
 }

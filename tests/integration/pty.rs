@@ -1,0 +1,179 @@
+//! A real pseudo-terminal with a program on it, and somebody who types and reads.
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, IntoRawFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+
+use nix::fcntl::OFlag;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::pty::{grantpt, posix_openpt, ptsname_r, unlockpt};
+use nix::sys::stat::Mode;
+
+use crate::harness::eventually;
+use crate::sandbox::{PATIENCE, descendants, send, status};
+
+/// What the keys send that a terminal turns into signals.
+pub const CTRL_C: &str = "\x03";
+pub const CTRL_D: &str = "\x04";
+pub const CTRL_Z: &str = "\x1a";
+
+/// A session on a terminal of its own. It is ended with all that it started when the test ends.
+pub struct Session {
+    child: Child,
+    keyboard: Option<File>,
+    is_hung_up: Arc<AtomicBool>,
+    screen: Arc<Mutex<String>>,
+    /// How much of the screen has been looked at.
+    seen: usize,
+}
+
+impl Session {
+    /// Starts `command` as the leader of a new session, with a terminal of 24 by 80 characters.
+    pub fn start(mut command: Command) -> Session {
+        let (master, slave) = open();
+        let standard = || slave.try_clone().expect("a descriptor");
+        command.stdin(standard()).stdout(standard()).stderr(standard());
+        command.env("PS1", "$ ").env("TERM", "dumb").env_remove("ENV");
+        let take_terminal = || {
+            nix::unistd::setsid()?;
+            // SAFETY: the call takes numbers only.
+            nix::errno::Errno::result(unsafe { libc::ioctl(0, libc::TIOCSCTTY, 0) })?;
+            Ok(())
+        };
+        // SAFETY: the closure makes two system calls.
+        unsafe { command.pre_exec(take_terminal) };
+        let child = command.spawn().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+        drop(command);
+        let screen = Arc::new(Mutex::new(String::new()));
+        let mut output = master.try_clone().expect("a descriptor");
+        let session =
+            Session { child, keyboard: Some(master), is_hung_up: Arc::default(), screen: Arc::clone(&screen), seen: 0 };
+        let is_hung_up = Arc::clone(&session.is_hung_up);
+        std::thread::spawn(move || {
+            let mut buffer = [0; 4096];
+            while !is_hung_up.load(Ordering::Relaxed) {
+                let mut fds = [PollFd::new(output.as_fd(), PollFlags::POLLIN)];
+                if poll(&mut fds, PollTimeout::from(20u8)) == Ok(0) {
+                    continue;
+                }
+                // A terminal that nobody has open any more gives EIO.
+                let Ok(length @ 1..) = output.read(&mut buffer) else { return };
+                screen.lock().expect("no panic").push_str(&String::from_utf8_lossy(&buffer[..length]));
+            }
+        });
+        session
+    }
+
+    /// An interactive shell, with job control.
+    pub fn shell(shell: &str) -> Session {
+        let mut command = Command::new(shell);
+        if shell == "bash" {
+            command.args(["--norc", "--noprofile"]);
+        }
+        command.arg("-i");
+        let mut session = Session::start(command);
+        session.expect("$ ");
+        session
+    }
+
+    fn keyboard(&self) -> &File {
+        self.keyboard.as_ref().expect("the terminal has not been hung up")
+    }
+
+    /// Types `keys`.
+    pub fn press(&mut self, keys: &str) {
+        self.keyboard().write_all(keys.as_bytes()).expect("typed");
+    }
+
+    /// Types a line.
+    pub fn enter(&mut self, line: &str) {
+        self.press(&format!("{line}\n"));
+    }
+
+    /// Waits until the screen shows `text`, after what was expected before.
+    pub fn expect(&mut self, text: &str) {
+        let mut end = None;
+        eventually(format!("{text:?} on the screen: {:?}", self.screen()), PATIENCE, || {
+            end = self.screen()[self.seen..].find(text).map(|start| self.seen + start + text.len());
+            end.is_some()
+        });
+        self.seen = end.expect("found");
+    }
+
+    /// All that the screen has shown.
+    pub fn screen(&self) -> String {
+        self.screen.lock().expect("no panic").clone()
+    }
+
+    /// Makes the window larger or smaller.
+    pub fn resize(&self, rows: u16, columns: u16) {
+        set_size(self.keyboard(), rows, columns);
+    }
+
+    /// Closes the terminal, as when a connection breaks.
+    pub fn hang_up(&mut self) {
+        self.keyboard = None;
+        self.is_hung_up.store(true, Ordering::Relaxed);
+    }
+
+    /// Waits until a program called `name` runs in the session.
+    pub fn expect_program(&self, name: &str) {
+        eventually(format!("{name} to run: {:?}", self.screen()), PATIENCE, || {
+            descendants(self.pid()).iter().any(|pid| status(&pid.to_string(), "Name").as_deref() == Some(name))
+        });
+    }
+
+    /// The process that was started.
+    pub fn pid(&self) -> i32 {
+        i32::try_from(self.child.id()).expect("a pid")
+    }
+
+    /// Waits for its end, and returns its exit code.
+    pub fn exit_code(&mut self) -> Option<i32> {
+        let mut status = None;
+        eventually(format!("the end of the session: {:?}", self.screen()), PATIENCE, || {
+            status = self.child.try_wait().expect("our child");
+            status.is_some()
+        });
+        status.expect("ended").code()
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("--- the screen:\n{}", self.screen());
+        }
+        if self.child.try_wait().is_ok_and(|status| status.is_none()) {
+            for pid in descendants(self.pid()).into_iter().chain([self.pid()]) {
+                send(pid, libc::SIGKILL);
+            }
+            let _ = self.child.wait();
+        }
+    }
+}
+
+/// Both ends of a new terminal. Those whom other tests start at the same time must not inherit them, or nobody would notice a hang-up.
+fn open() -> (File, File) {
+    let flags = OFlag::O_RDWR | OFlag::O_NOCTTY | OFlag::O_CLOEXEC;
+    let master = posix_openpt(flags).expect("a pseudo-terminal");
+    grantpt(&master).expect("granted");
+    unlockpt(&master).expect("unlocked");
+    let name = ptsname_r(&master).expect("a name");
+    let slave = nix::fcntl::open(name.as_str(), flags, Mode::empty()).expect("the other end");
+    // SAFETY: the descriptor is this object's own, and is given up with it.
+    let master = File::from(unsafe { OwnedFd::from_raw_fd(master.into_raw_fd()) });
+    set_size(&master, 24, 80);
+    (master, File::from(slave))
+}
+
+fn set_size(terminal: &File, rows: u16, columns: u16) {
+    let size = libc::winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
+    // SAFETY: the pointer is to a winsize.
+    let result = unsafe { libc::ioctl(terminal.as_raw_fd(), libc::TIOCSWINSZ, &raw const size) };
+    assert_eq!(result, 0, "{}", std::io::Error::last_os_error());
+}
