@@ -12,6 +12,10 @@ pub fn run(words: &[String]) -> ! {
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     match words[..] {
         ["report", count] => report(number(count)),
+        ["report-later", count] => report_later(number(count)),
+        ["ping", ..] => ping(&words[1..]),
+        ["ping-with-value", signal, value] => ping_with_value(number(signal), number(value)),
+        ["with-queue", limit, ..] => with_queue(number(limit), &words[2..]),
         ["die", signal] => die(number(signal)),
         ["orphans", count] => orphans(number(count)),
         ["deaf"] => deaf(),
@@ -65,19 +69,81 @@ fn set_action(signal: i32, action: usize) {
     unsafe { libc::syscall(libc::SYS_rt_sigaction, signal, action.as_ptr(), std::ptr::null::<u8>(), 8) };
 }
 
+/// Waits for one of the signals in `mask`.
+fn take(mask: u64) -> libc::siginfo_t {
+    // SAFETY: any bytes are a siginfo_t.
+    let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
+    loop {
+        // SAFETY: the pointers are to a set of the size given and to a siginfo_t; without a time the call waits.
+        let signal = unsafe {
+            libc::syscall(libc::SYS_rt_sigtimedwait, &raw const mask, &raw mut info, std::ptr::null::<u8>(), 8)
+        };
+        // Who was stopped and continued is interrupted.
+        if signal > 0 {
+            return info;
+        }
+    }
+}
+
 /// Reports each signal that it gets, and ends with 0 after `count`.
 fn report(count: i32) -> ! {
     change_mask(libc::SIG_SETMASK, u64::MAX);
     say("ready");
-    let all = u64::MAX;
+    report_next(count)
+}
+
+fn report_next(count: i32) -> ! {
     for _ in 0..count {
-        // SAFETY: the pointer is to a set of the size given; nothing else is asked for.
-        let signal = unsafe {
-            libc::syscall(libc::SYS_rt_sigtimedwait, &raw const all, std::ptr::null::<u8>(), std::ptr::null::<u8>(), 8)
-        };
-        say(format!("got {signal}"));
+        say(format!("got {}", take(u64::MAX).si_signo));
     }
     exit(0)
+}
+
+/// The same, but takes none before it got SIGUSR1.
+fn report_later(count: i32) -> ! {
+    change_mask(libc::SIG_SETMASK, u64::MAX);
+    say("ready");
+    take(1 << (libc::SIGUSR1 - 1));
+    report_next(count)
+}
+
+/// Sends each signal to its init, three times, and reports what comes back.
+fn ping(signals: &[&str]) -> ! {
+    change_mask(libc::SIG_SETMASK, u64::MAX);
+    let init = nix::unistd::getppid().as_raw();
+    for signal in signals {
+        for _ in 0..3 {
+            send(init, number(signal));
+            say(format!("got {}", take(u64::MAX).si_signo));
+        }
+    }
+    exit(0)
+}
+
+/// Sends one signal to its init with a value, and reports what comes back with it.
+fn ping_with_value(signal: i32, value: i32) -> ! {
+    change_mask(libc::SIG_SETMASK, u64::MAX);
+    let value = libc::sigval { sival_ptr: std::ptr::without_provenance_mut(usize::try_from(value).expect("a value")) };
+    // SAFETY: the value is a number, which nobody takes for a pointer.
+    let sent = unsafe { libc::sigqueue(nix::unistd::getppid().as_raw(), signal, value) };
+    assert_eq!(sent, 0, "{}", std::io::Error::last_os_error());
+    let info = take(u64::MAX);
+    // SAFETY: a queued signal has a value.
+    let value = unsafe { info.si_value() }.sival_ptr.addr();
+    // SAFETY: and a sender.
+    let sender = unsafe { info.si_pid() };
+    let sender = if sender == nix::unistd::getpid().as_raw() { "me".to_owned() } else { sender.to_string() };
+    say(format!("got {} with {value} from {sender}", info.si_signo));
+    exit(0)
+}
+
+/// Executes with room for `limit` pending signals.
+fn with_queue(limit: i32, words: &[&str]) -> ! {
+    let limit = libc::rlimit { rlim_cur: limit.unsigned_abs().into(), rlim_max: limit.unsigned_abs().into() };
+    // SAFETY: the pointer is to a limit.
+    let set = unsafe { libc::setrlimit(libc::RLIMIT_SIGPENDING, &raw const limit) };
+    assert_eq!(set, 0, "{}", std::io::Error::last_os_error());
+    exec_raw(words)
 }
 
 /// Dies of `signal`, without a core dump.

@@ -1,6 +1,5 @@
 //! What every init does: run the command, pass on signals, reap, and end with the right code.
 
-use std::collections::BTreeMap;
 use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::DirBuilderExt;
 use std::os::unix::process::ExitStatusExt;
@@ -16,7 +15,6 @@ pub fn tests() -> Vec<Test> {
         in_both_modes("init::ends_with_128_and_the_signal_that_ended_the_command", ends_with_the_signal),
         in_both_modes("init::ends_with_126_or_127_when_the_command_cannot_run", cannot_run),
         in_both_modes("init::a_script_without_an_interpreter_runs_in_the_shell", script_without_interpreter),
-        in_both_modes("init::passes_on_every_signal_that_can_be_caught", passes_on_every_signal),
         in_both_modes("init::keeps_signals_that_came_before_it_ran", keeps_early_signals),
         in_both_modes("init::reaps_10_000_orphans", reaps_orphans),
         in_both_modes("init::hands_down_the_mask_and_the_ignored_signals", hands_down_masks),
@@ -118,30 +116,6 @@ fn script_without_interpreter(mode: Mode) {
     let ended = Launch::new(mode).args(["--".as_ref(), script.as_os_str(), "a b".as_ref()]).run();
     assert_eq!(ended.code(), 3, "{ended:?}");
     assert_eq!(ended.stdout, [format!("{} has 1 words: a b", script.display())]);
-}
-
-fn passes_on_every_signal(mode: Mode) {
-    let passed: Vec<i32> =
-        (1..=64).filter(|signal| ![libc::SIGKILL, libc::SIGSTOP, libc::SIGCHLD].contains(signal)).collect();
-    // Real-time signals are queued, so each of several arrives.
-    let times = |signal: i32| if signal >= 32 { 3 } else { 1 };
-    let total: i32 = passed.iter().map(|signal| times(*signal)).sum();
-    let running = Launch::new(mode).helper(&["report", &total.to_string()]).start();
-    running.expect_line("ready");
-    for signal in &passed {
-        for _ in 0..times(*signal) {
-            running.signal(*signal);
-        }
-        // One after the other: a pending SIGCONT and a pending SIGTSTP cancel each other, signal(7).
-        running.expect_line(&format!("got {signal}"));
-    }
-    let ended = running.wait();
-    assert_eq!(ended.code(), 0, "{ended:?}");
-    let mut arrived: BTreeMap<i32, i32> = BTreeMap::new();
-    for line in ended.stdout.iter().filter_map(|line| line.strip_prefix("got ")) {
-        *arrived.entry(line.parse().expect("a number")).or_default() += 1;
-    }
-    assert_eq!(arrived, passed.iter().map(|signal| (*signal, times(*signal))).collect());
 }
 
 fn keeps_early_signals(mode: Mode) {

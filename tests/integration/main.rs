@@ -21,6 +21,7 @@ mod port;
 mod pty;
 mod sandbox;
 mod settings;
+mod signals;
 mod stop;
 mod terminal;
 
@@ -34,19 +35,17 @@ fn main() {
     }
     let args = Arguments::from_args();
     let run_all = std::env::var_os("DRAINIT_TEST_ALL").is_some_and(|v| !v.is_empty());
-    let tests: Vec<Test> = [
+    let tests: [Vec<Test>; 8] = [
         init::tests(),
+        signals::tests(),
         stop::tests(),
         terminal::tests(),
         settings::tests(),
         plan::tests(),
         nginx::tests(),
         docker::tests(),
-    ]
-    .into_iter()
-    .flatten()
-    .collect();
-    let trials = tests.into_iter().map(|test| trial(test, run_all, args.list)).collect();
+    ];
+    let trials = tests.into_iter().flatten().map(|test| trial(test, run_all, args.list)).collect();
     libtest_mimic::run(&args, trials).exit();
 }
 
