@@ -20,6 +20,7 @@ mod signal;
 mod stop;
 mod supervisor;
 mod sys;
+mod turns;
 
 use cli::Invocation;
 use config::Config;

@@ -27,6 +27,7 @@ use crate::sys::signals::set_default;
 use crate::sys::spawn::{Starting, spawn};
 use crate::sys::terminal::Terminal;
 use crate::sys::tree::{Family, kill_children, proc_is_ours};
+use crate::turns::Turns;
 
 /// How often to look whether the command's process group is empty, once the command is gone. Its members' parents learn of their end, not we.
 const LOOK_FOR_GROUP: Duration = Duration::from_millis(100);
@@ -37,9 +38,6 @@ const LOOK_FOR_SURVIVORS: Duration = Duration::from_millis(1);
 const LOOK_WITHOUT_WAIT: Duration = Duration::from_millis(20);
 /// How often to try again to send what the command's queue had no room for.
 const TRY_AGAIN: Duration = Duration::from_millis(10);
-/// Every how many signals one with a higher number than the last comes first. The kernel always gives the lowest, so a storm of one would leave
-/// all others waiting.
-const IN_TURN: u32 = 16;
 /// How many children are reaped before drainit looks at signals and deadlines again. In a storm of forks there is always one more.
 const REAPED_IN_A_ROW: usize = 1_000;
 
@@ -77,8 +75,7 @@ pub fn supervise(config: &Config, log: &mut Log, command: &[&'static CStr], mask
         command,
         is_pid1,
         clock: Instant::now(),
-        received: 0,
-        last: None,
+        turns: Turns::default(),
         sequence: StopSequence::new(config),
         family: Family { command: starting.pid, command_is_gone: false },
         starting: Some(starting),
@@ -114,9 +111,7 @@ struct Supervisor<'a> {
     command: &'a [&'static CStr],
     is_pid1: bool,
     clock: Instant,
-    /// How many signals were received, and the last of them.
-    received: u32,
-    last: Option<Signal>,
+    turns: Turns,
     sequence: StopSequence<'a>,
     family: Family,
     /// The child, until it is known whether it could execute the command.
@@ -205,14 +200,10 @@ impl Supervisor<'_> {
     fn receive(&mut self, timeout: Option<Duration>) -> Option<Received> {
         // Nothing is taken from the kernel for which there is no room here.
         let wanted = if self.outbox.is_full() { SignalSet::STANDARD } else { SignalSet::ALL };
-        let others = self.last.filter(|_| self.received.is_multiple_of(IN_TURN)).map(|last| wanted.above(last));
-        let result = others
-            .and_then(|others| receive(others, Some(Duration::ZERO)).ok())
-            .map_or_else(|| receive(wanted, timeout), Ok);
-        match result {
+        let first = self.turns.first(wanted).and_then(|first| receive(first, Some(Duration::ZERO)).ok());
+        match first.map_or_else(|| receive(wanted, timeout), Ok) {
             Ok(received) => {
-                self.received = self.received.wrapping_add(1);
-                self.last = Some(received.signal);
+                self.turns.took(received.signal);
                 return Some(received);
             }
             Err(Errno::EAGAIN | Errno::EINTR) => {}

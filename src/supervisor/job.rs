@@ -51,7 +51,7 @@ impl Supervisor<'_> {
             return;
         }
         if !self.is_pid1 && stops_are_noticed() {
-            (job.is_lent, job.is_suspended) = (false, true);
+            job.is_suspended = true;
             if stop_own_group(signal) {
                 return;
             }

@@ -158,6 +158,8 @@ fn stopped_command(mode: Mode) {
     state('T');
     running.signal(libc::SIGUSR1);
     running.signal(40);
+    let both = format!("{:016x}", (1u64 << (libc::SIGUSR1 - 1)) | (1 << (40 - 1)));
+    eventually("both to wait for it", PATIENCE, || status(&command.to_string(), "ShdPnd").as_ref() == Some(&both));
     send(command, libc::SIGCONT);
     let ended = running.wait();
     assert_eq!((ended.code(), ended.event_names()), (0, vec!["started".into(), "exited".into()]), "{ended:?}");
