@@ -62,8 +62,9 @@ fn options(args: &[&OsStr]) -> Result<Invocation, String> {
     }
     let mut flags = Vec::new();
     for setting in Setting::ALL {
-        if let Some(value) = matches.get_one::<OsString>(setting.flag()) {
-            flags.push(Given { setting, source: Source::Flag, value: value.clone() });
+        if let Some(values) = matches.get_many::<OsString>(setting.flag()) {
+            let values: Vec<&OsStr> = values.map(OsString::as_os_str).collect();
+            flags.push(Given { setting, source: Source::Flag, value: values.join(OsStr::new(",")) });
         }
     }
     let command_words = matches.get_many::<OsString>("COMMAND").map_or(0, |words| words.len());
@@ -86,6 +87,7 @@ fn command() -> Command {
         Arg::new(setting.flag())
             .long(setting.flag())
             .value_parser(value_parser!(OsString))
+            .action(if setting.is_list() { ArgAction::Append } else { ArgAction::Set })
             // `--delay -5s` is a negative duration, not a delay without a value and an option `-5s`.
             .allow_hyphen_values(true)
     });
@@ -172,6 +174,11 @@ mod tests {
             let option = format!("--{}", setting.flag());
             assert_eq!(parsed(&[&option, "v", "x"]), (vec![format!("{option} \"v\"")], 1));
         }
+    }
+
+    #[test]
+    fn a_list_may_be_given_in_parts() {
+        assert_eq!(parsed(&["--rewrite", "15:3", "--rewrite=2:3,1:0", "x"]).0, ["--rewrite \"15:3,2:3,1:0\""]);
     }
 
     #[test]

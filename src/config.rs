@@ -359,7 +359,53 @@ mod tests {
         assert!(warnings(&[(Setting::Delay, "15"), (Setting::StopTimeout, "45")]).is_empty());
     }
 
+    /// A list of `items` with commas and blanks between.
+    fn list(items: impl IntoIterator<Item = String>, blank: &str) -> String {
+        items.into_iter().collect::<Vec<_>>().join(&format!("{blank},{blank}"))
+    }
+
     proptest! {
+        #[test]
+        fn a_list_of_signals_is_the_set_of_those_that_can_be_received(
+            numbers in proptest::collection::vec(0i32..70, 1..6), blank in " ?",
+        ) {
+            let signals: Option<Vec<Signal>> = numbers.iter().map(|n| Signal::new(*n)).collect();
+            let receivable = |signal: &Signal| ![9, 17, 19].contains(&signal.number());
+            let expected = signals.filter(|all| all.iter().all(receivable)).map(SignalSet::from_iter);
+            let text = list(numbers.iter().map(i32::to_string), &blank);
+            prop_assert_eq!(stop_signals(&text).ok(), expected, "{}", text);
+        }
+
+        #[test]
+        fn rewrite_pairs_mean_what_they_say_and_each_signal_only_once(
+            pairs in proptest::collection::vec((0i32..70, 0i32..70), 1..6), blank in " ?",
+        ) {
+            let text = list(pairs.iter().map(|(from, to)| format!("{from}{blank}:{blank}{to}")), &blank);
+            let froms: std::collections::BTreeSet<i32> = pairs.iter().map(|(from, _)| *from).collect();
+            let is_good = froms.len() == pairs.len()
+                && pairs.iter().all(|(from, to)| (1..65).contains(from) && ![9, 17, 19].contains(from) && *to < 65);
+            let parsed = rewrites(&text);
+            prop_assert_eq!(parsed.is_ok(), is_good, "{}", text);
+            for signal in parsed.iter().flat_map(|_| Signal::all()) {
+                let expected = pairs.iter().find(|(from, _)| *from == signal.number()).map_or(Some(signal), |(_, to)| Signal::new(*to));
+                prop_assert_eq!(parsed.as_ref().unwrap().apply(signal), expected, "{}", text);
+            }
+        }
+
+        #[test]
+        fn exit_codes_are_numbers_of_one_byte(codes in proptest::collection::vec(0u32..300, 1..6), blank in " ?") {
+            let text = list(codes.iter().map(u32::to_string), &blank);
+            let expected: Option<Vec<u8>> = codes.iter().map(|code| u8::try_from(*code).ok()).collect();
+            prop_assert_eq!(exit_codes(&text).ok(), expected, "{}", text);
+        }
+
+        #[test]
+        fn what_is_between_the_commas_is_never_left_out(text in "[-+:,0-9A-Z ]{0,12}") {
+            let count = text.split(',').count();
+            prop_assert!(exit_codes(&text).is_ok_and(|codes| codes.len() == count) || exit_codes(&text).is_err());
+            prop_assert!(rewrites(&text).is_ok_and(|pairs| pairs.0.len() == count) || rewrites(&text).is_err());
+        }
+
         #[test]
         fn no_value_panics(index in 0..Setting::ALL.len(), value in "[-:,0-9A-Za-z+ ]{0,20}|\\PC*") {
             let _ = Config::new(&settings(&[(Setting::ALL[index], &value)]));

@@ -151,7 +151,59 @@ mod tests {
         );
     }
 
+    /// The units of humantime's grammar that users write, in nanoseconds.
+    const UNITS: [(&str, u64); 8] = [
+        ("ns", 1),
+        ("us", 1_000),
+        ("ms", 1_000_000),
+        ("s", 1_000_000_000),
+        ("min", 60_000_000_000),
+        ("m", 60_000_000_000),
+        ("h", 3_600_000_000_000),
+        ("d", 86_400_000_000_000),
+    ];
+
+    /// What a sum of whole numbers with units means, worked out in another way; `None` for any other text.
+    fn model(text: &str) -> Option<u128> {
+        let mut rest = text.trim();
+        let mut sum = 0u128;
+        while !rest.is_empty() {
+            let digits = rest.find(|c: char| !c.is_ascii_digit())?;
+            let number: u128 = rest[..digits].parse().ok()?;
+            rest = rest[digits..].trim_start();
+            let letters = rest.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(rest.len());
+            let (_, unit) = UNITS.iter().find(|(name, _)| *name == &rest[..letters])?;
+            sum += number * u128::from(*unit);
+            rest = rest[letters..].trim_start();
+        }
+        (text.trim() != "").then_some(sum)
+    }
+
     proptest! {
+        #[test]
+        fn terms_with_units_mean_their_sum_and_with_one_character_changed_nothing_else(
+            terms in proptest::collection::vec((0u64..100_000, 0..UNITS.len(), " ?"), 1..5),
+            place in any::<proptest::sample::Index>(),
+            change in "[-+.,0-9a-z ]?",
+        ) {
+            let text: String = terms.iter().map(|(n, unit, blank)| format!("{n}{}{blank}", UNITS[*unit].0)).collect();
+            let within = |nanos: &u128| *nanos <= LONGEST.as_nanos();
+            prop_assert_eq!(parse(&text).ok().map(|d| d.as_nanos()), model(&text).filter(within), "{}", text);
+            let place = place.index(text.len());
+            let changed = format!("{}{change}{}", &text[..place], &text[place + 1..]);
+            // A decimal point and a bare number are other grammars, and humantime has more units.
+            let meant = model(&changed);
+            if let (Ok(accepted), Some(meant)) = (parse(&changed), meant) {
+                prop_assert_eq!(accepted.as_nanos(), meant, "{}", changed);
+            }
+            if meant.is_some_and(|nanos| within(&nanos)) {
+                prop_assert!(parse(&changed).is_ok(), "{}", changed);
+            }
+            if changed.contains(['-', '+', ',']) {
+                prop_assert!(parse(&changed).is_err(), "{}", changed);
+            }
+        }
+
         #[test]
         fn any_text_gives_a_bounded_duration_or_an_error(text in "[-+.0-9a-zµ ]{0,70}|\\PC*") {
             if let Ok(duration) = parse(&text) {

@@ -122,6 +122,24 @@ mod tests {
         }
 
         #[test]
+        fn every_name_that_a_program_can_take_is_passed_over(
+            name in proptest::collection::vec(any::<u8>(), 0..16), numbers in any::<(i32, i32, i32, u64)>(), state in "[RSDZTXtI]",
+        ) {
+            let (pid, parent, group, started) = numbers;
+            let mut line = format!("{pid} (").into_bytes();
+            line.extend(name);
+            line.extend(format!(") {state} {parent} {group}{} {started} 1 2\n", " 0".repeat(16)).bytes());
+            let state = state.as_bytes()[0];
+            prop_assert_eq!(Stat::parse(&line), Some(Stat { pid, parent, group, state, started }));
+        }
+
+        #[test]
+        fn a_signal_set_is_read_as_the_kernel_writes_it(bits in any::<u64>(), before in "[A-Za-z]{0,8}:\t[0-9a-f]{0,16}\n") {
+            let status = format!("{before}SigCgt:\t{bits:016x}\nSigIgn:\t0\n");
+            prop_assert_eq!(signal_set(&status, "SigCgt"), Some(SignalSet::from_bits(bits)));
+        }
+
+        #[test]
         fn a_cut_line_is_refused_or_read_right(cut in 0..STAT.len()) {
             if let Some(stat) = Stat::parse(&STAT.as_bytes()[..cut]) {
                 prop_assert_eq!((stat.pid, stat.parent), (42, 7));

@@ -91,6 +91,11 @@ impl Setting {
         }
     }
 
+    /// Whether it takes a list. Its flag may then be given several times, as dumb-init's `--rewrite`.
+    pub fn is_list(self) -> bool {
+        self.value_name() == "LIST"
+    }
+
     /// What it is for, in a line of the help.
     pub fn help(self) -> &'static str {
         match self {

@@ -195,6 +195,7 @@ impl fmt::Display for SignalSet {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use std::collections::BTreeMap;
 
     fn parse(text: &str) -> Option<i32> {
         text.parse().ok().map(Signal::number)
@@ -277,10 +278,45 @@ mod tests {
         assert_eq!([Signal::QUIT, Signal::TERM].into_iter().collect::<SignalSet>().to_string(), "SIGQUIT or SIGTERM");
     }
 
+    /// Every name that is accepted, in capitals, with its number.
+    fn names() -> BTreeMap<String, i32> {
+        let mut names: Vec<(String, i32)> =
+            Name::iterator().map(|name| (name.as_str().to_owned(), name as i32)).collect();
+        names.extend(
+            [("SIGCLD", 17), ("SIGIOT", 6), ("SIGPOLL", 29), ("SIGRTMIN", 34), ("SIGRTMAX", 64)]
+                .map(|(name, n)| (name.into(), n)),
+        );
+        names.extend((0..=30).flat_map(|n| [(format!("SIGRTMIN+{n}"), 34 + n), (format!("SIGRTMAX-{n}"), 64 - n)]));
+        let short = names.clone().into_iter().map(|(name, n)| (name["SIG".len()..].to_owned(), n));
+        names.extend(short.collect::<Vec<_>>());
+        names.into_iter().chain((1..=64).map(|n| (n.to_string(), n))).collect()
+    }
+
+    #[test]
+    fn every_name_is_accepted_in_any_case() {
+        for (name, number) in names() {
+            assert_eq!((parse(&name), parse(&name.to_lowercase())), (Some(number), Some(number)), "{name}");
+        }
+    }
+
     proptest! {
         #[test]
-        fn parsing_never_panics(text in "\\PC*") {
-            let _ = text.parse::<Signal>();
+        fn no_other_text_is_a_signal(text in "\\PC*|(SIG)?(RTM(IN|AX))?[-+A-Z0-9]{0,6}") {
+            // A number may have zeros in front of it, and so may an offset.
+            prop_assume!(!text.contains('0'));
+            prop_assert_eq!(parse(&text), names().get(&text.to_ascii_uppercase()).copied());
+        }
+
+        #[test]
+        fn a_name_with_one_character_changed_is_another_name_or_none(
+            name in any::<proptest::sample::Index>(), place in any::<proptest::sample::Index>(), change in "[-+A-Z1-9]?",
+        ) {
+            let names = names();
+            let (name, _) = names.iter().nth(name.index(names.len())).unwrap();
+            let place = place.index(name.len());
+            let changed = format!("{}{change}{}", &name[..place], &name[place + 1..]);
+            prop_assume!(!changed.contains('0'));
+            prop_assert_eq!(parse(&changed), names.get(&changed).copied(), "{}", changed);
         }
 
         #[test]

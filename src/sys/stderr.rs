@@ -17,14 +17,14 @@ use crate::sys::stdio;
 /// Where log lines go.
 #[derive(Debug)]
 pub enum Stderr {
-    /// A pipe: a line goes through a pipe of our own, from which splice(2) moves it in one piece or not at all. That needs neither `/proc` nor the
-    /// right to open the pipe again. The price is that each line takes one of the pipe's buffers, usually 16, until somebody reads it.
+    /// A pipe, a terminal or another character device, opened again: a non-blocking open file of our own.
+    Opened(OwnedFd),
+    /// A pipe that cannot be opened again, as without `/proc`, or when it was made by another user: a line goes through a pipe of our own, from
+    /// which splice(2) moves it in one piece or not at all. Each line takes one of the pipe's buffers, usually 16, until somebody reads it.
     Pipe {
         reader: OwnedFd,
         writer: OwnedFd,
     },
-    /// A terminal or another character device, opened again: a non-blocking open file of our own.
-    Device(OwnedFd),
     Socket,
     /// A file, where a write waits for nobody.
     File,
@@ -45,10 +45,9 @@ impl Stderr {
         let kind =
             fstat(stderr()).map_or(SFlag::empty(), |stat| SFlag::from_bits_truncate(stat.st_mode) & SFlag::S_IFMT);
         if kind == SFlag::S_IFIFO {
-            let ours = pipe2(OFlag::O_CLOEXEC | OFlag::O_NONBLOCK);
-            ours.map_or(Stderr::Polled, |(reader, writer)| Stderr::Pipe { reader, writer })
+            open_again().map_or_else(Stderr::spliced, Stderr::Opened)
         } else if kind == SFlag::S_IFCHR {
-            open_again().map_or(Stderr::Nowhere, Stderr::Device)
+            open_again().or_else(open_terminal).map_or(Stderr::Nowhere, Stderr::Opened)
         } else if kind == SFlag::S_IFSOCK {
             Stderr::Socket
         } else if kind == SFlag::S_IFREG {
@@ -56,6 +55,11 @@ impl Stderr {
         } else {
             Stderr::Nowhere
         }
+    }
+
+    fn spliced() -> Stderr {
+        let ours = pipe2(OFlag::O_CLOEXEC | OFlag::O_NONBLOCK);
+        ours.map_or(Stderr::Polled, |(reader, writer)| Stderr::Pipe { reader, writer })
     }
 
     /// Writes a line of at most PIPE_BUF bytes, now or never.
@@ -76,7 +80,8 @@ impl Stderr {
                 }
                 Ok(written) => written,
             },
-            Stderr::Device(device) => write(device, line)?,
+            // A pipe takes such a line whole or not at all, pipe(7).
+            Stderr::Opened(file) => write(file, line)?,
             Stderr::Socket => send(line)?,
             Stderr::File => write(stderr(), line)?,
             Stderr::Polled => write_if_ready(line)?,
@@ -88,14 +93,19 @@ impl Stderr {
 
 /// Standard error as an open file of our own.
 fn open_again() -> Option<OwnedFd> {
-    let open =
-        |path| open(path, OFlag::O_WRONLY | OFlag::O_NONBLOCK | OFlag::O_NOCTTY | OFlag::O_CLOEXEC, Mode::empty()).ok();
-    // A terminal that belongs to another user, as after gosu or su-exec, cannot be opened by its name, but as our controlling terminal it can.
-    open("/proc/self/fd/2").or_else(|| {
-        // SAFETY: the call takes a descriptor and no pointer.
-        let session = unsafe { libc::tcgetsid(libc::STDERR_FILENO) };
-        (getsid(None) == Ok(Pid::from_raw(session))).then(|| open("/dev/tty")).flatten()
-    })
+    open_to_write("/proc/self/fd/2")
+}
+
+/// The same for a terminal that belongs to another user, as after gosu or su-exec: it cannot be opened by its name, but as our controlling
+/// terminal it can.
+fn open_terminal() -> Option<OwnedFd> {
+    // SAFETY: the call takes a descriptor and no pointer.
+    let session = unsafe { libc::tcgetsid(libc::STDERR_FILENO) };
+    (getsid(None) == Ok(Pid::from_raw(session))).then(|| open_to_write("/dev/tty")).flatten()
+}
+
+fn open_to_write(path: &str) -> Option<OwnedFd> {
+    open(path, OFlag::O_WRONLY | OFlag::O_NONBLOCK | OFlag::O_NOCTTY | OFlag::O_CLOEXEC, Mode::empty()).ok()
 }
 
 fn splice_line(reader: &OwnedFd, writer: &OwnedFd, line: &[u8]) -> nix::Result<usize> {

@@ -82,16 +82,16 @@ impl Launch {
         self.args(["--"]).args(helper(words))
     }
 
-    /// A helper that executes drainit, after it has set up something to be inherited.
+    /// A helper that executes drainit, after it has set up something to be inherited. Of several, the first one is executed first.
     pub fn through(mut self, words: &[&str]) -> Launch {
-        self.through = helper(words);
+        self.through.extend(helper(words));
         self
     }
 
     /// Without the privileges that make root see everything.
     pub fn without_capabilities(mut self) -> Launch {
         if nix::unistd::geteuid().is_root() {
-            self.through = ["setpriv", "--bounding-set=-all", "--inh-caps=-all"].map(OsString::from).into();
+            self.through.extend(["setpriv", "--bounding-set=-all", "--inh-caps=-all"].map(OsString::from));
         }
         self
     }

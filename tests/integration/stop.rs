@@ -27,6 +27,7 @@ pub fn tests() -> Vec<Test> {
         in_both_modes("stop::with_group_a_grandchild_gets_the_time_to_clean_up", group_waits),
         in_both_modes("stop::with_all_a_daemon_gets_the_time_to_clean_up", all_waits),
         in_both_modes("stop::with_stderr_a_full_pipe_it_takes_exactly_its_time", full_pipe),
+        in_both_modes("stop::a_pipe_that_nobody_reads_takes_more_lines_than_it_has_buffers", unread_pipe),
         in_both_modes("stop::with_stderr_closed_or_unread_it_takes_exactly_its_time", closed_pipe),
         in_both_modes("stop::a_command_that_ended_before_the_signal_is_not_clean", ended_before),
         in_both_modes("stop::a_start_that_fails_during_a_stop_is_reported_as_failed", failed_start),
@@ -343,6 +344,17 @@ fn full_pipe(mode: Mode) {
     let mut left = String::new();
     std::fs::File::from(reader).read_to_string(&mut left).expect("text");
     assert!(left.bytes().all(|b| b == b'.'), "a line that does not fit is dropped whole");
+}
+
+fn unread_pipe(mode: Mode) {
+    const WARNINGS: usize = 50;
+    let (mut reader, writer) = std::io::pipe().expect("a pipe");
+    let launch = (0..WARNINGS).fold(Launch::new(mode), |launch, n| launch.env(format!("DRAINIT_UNKNOWN_{n}"), "x"));
+    let ended = launch.stderr(writer).script("exit 0").run();
+    assert_eq!(ended.code(), 0);
+    let mut log = String::new();
+    reader.read_to_string(&mut log).expect("text");
+    assert_eq!(log.lines().filter(|line| line.contains("\"warning\"")).count(), WARNINGS, "{log}");
 }
 
 fn closed_pipe(mode: Mode) {
