@@ -172,7 +172,8 @@ fn push_within(line: &mut String, text: &str, limit: usize, mut push: impl FnMut
 pub struct Log {
     level: Level,
     format: Format,
-    stderr: Stderr,
+    /// Standard error, once there was something to say.
+    stderr: Option<Stderr>,
     dropped: usize,
     /// Whether the last line was written in part.
     is_torn: bool,
@@ -180,8 +181,8 @@ pub struct Log {
 
 impl Log {
     /// A log on standard error.
-    pub fn new(level: Level, format: Format, stderr: Stderr) -> Log {
-        Log { level, format, stderr, dropped: 0, is_torn: false }
+    pub fn new(level: Level, format: Format) -> Log {
+        Log { level, format, stderr: None, dropped: 0, is_torn: false }
     }
 
     /// Writes `event` at once, or drops it: never blocks.
@@ -196,7 +197,7 @@ impl Log {
         if self.is_torn {
             line.insert(0, '\n');
         }
-        match self.stderr.write_line(line.as_bytes()) {
+        match self.stderr.get_or_insert_with(Stderr::new).write_line(line.as_bytes()) {
             Ok(()) => self.is_torn = false,
             Err(error) => {
                 self.dropped = self.dropped.saturating_add(1);

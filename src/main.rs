@@ -28,7 +28,6 @@ use exit::ExitReason;
 use log::{Format, Level, Log};
 use setting::{Settings, complaint};
 use sys::entry::Start;
-use sys::stderr::Stderr;
 use sys::{environment, stdio};
 
 /// The program, from the command line to the exit code. All signals are blocked by now.
@@ -49,7 +48,7 @@ fn run(start: &Start) -> u8 {
             .filter(|(name, value)| name.as_encoded_bytes().starts_with(b"DRAINIT_") && !value.is_empty())
             .filter_map(|(name, _)| complaint(name)),
     );
-    let mut log = Log::new(config.log_level, config.log_format, Stderr::new());
+    let mut log = Log::new(config.log_level, config.log_format);
     for warning in &warnings {
         log.warn(warning);
     }
@@ -68,7 +67,7 @@ fn print(text: &str) -> u8 {
     match stdio::print(text) {
         Ok(()) => 0,
         Err(error) => {
-            Log::new(Level::Error, Format::Text, Stderr::new()).error(&format!("standard output: {error}"));
+            Log::new(Level::Error, Format::Text).error(&format!("standard output: {error}"));
             exit::OWN_ERROR
         }
     }
@@ -76,7 +75,7 @@ fn print(text: &str) -> u8 {
 
 /// Reports what the user has to mend before anything can be started. However little is to be logged, this is.
 fn fail(settings: &Settings, errors: &[String]) -> u8 {
-    let mut log = Log::new(Level::Error, Config::format_for_errors(settings), Stderr::new());
+    let mut log = Log::new(Level::Error, Config::format_for_errors(settings));
     for error in errors {
         log.error(error);
     }

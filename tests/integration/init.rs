@@ -38,7 +38,7 @@ pub fn tests() -> Vec<Test> {
 }
 
 fn ends_with_the_commands_code(mode: Mode) {
-    for code in [0, 1, 7, 125, 255] {
+    for code in [0, 1, 7, 125, 126, 127, 255] {
         let ended = Launch::new(mode).script(&format!("exit {code}")).run();
         assert_eq!(ended.status.code(), Some(code));
         assert_eq!(ended.event("exited")["exit_code"], code);
