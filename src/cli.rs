@@ -52,6 +52,9 @@ fn run(flags: Vec<Given>, plan: bool, command_words: usize) -> Invocation {
     Invocation::Run { flags, plan, command_words }
 }
 
+// Inlined, it would have its callers touch 16 KiB of stack for clap's arguments, also where there are none.
+#[cold]
+#[inline(never)]
 fn options(args: &[&OsStr]) -> Result<Invocation, String> {
     let matches = command().try_get_matches_from(args).map_err(|error| one_line(&error))?;
     if matches.get_flag("help") {

@@ -79,6 +79,9 @@ impl StartError {
                 quoted(file)
             ),
             StartError::CannotExecute(file, errno) => format!("{} cannot be executed: {}", quoted(file), errno.desc()),
+            StartError::Own("fork", Errno::EAGAIN) => format!(
+                "{name} could not be started: fork: no more processes are allowed here, by the pids limit of the container or RLIMIT_NPROC"
+            ),
             StartError::Own(step, errno) => format!("{name} could not be started: {step}: {}", errno.desc()),
         }
     }

@@ -55,8 +55,15 @@ fn run(start: &Start) -> u8 {
     if plan {
         return print(&plan::draw(&config));
     }
+    let mask = match start.mask {
+        Ok(mask) => mask,
+        Err(errno) => {
+            log.error(&format!("signals cannot be blocked: sigprocmask: {}", errno.desc()));
+            return exit::OWN_ERROR;
+        }
+    };
     let command = start.args.get(start.args.len().saturating_sub(command_words)..).unwrap_or_default();
-    match supervisor::supervise(&config, &mut log, command, start.mask) {
+    match supervisor::supervise(&config, &mut log, command, mask) {
         Ok(reason) => end(reason),
         Err(code) => code,
     }

@@ -4,6 +4,8 @@
 
 use std::time::Duration;
 
+use smallvec::SmallVec;
+
 use crate::config::{Config, Target};
 use crate::signal::Signal;
 
@@ -40,6 +42,9 @@ pub enum Action {
     /// Nothing is left to do: end.
     End,
 }
+
+/// What to do about one event, in this order. As many as an event usually asks for fit in without an allocation.
+pub type Actions = SmallVec<[Action; 4]>;
 
 /// Why the graceful signal is sent now.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -107,8 +112,8 @@ impl<'c> StopSequence<'c> {
     }
 
     /// What to do about `event` at the time `now`, in this order.
-    pub fn on_event(&mut self, event: Event, now: Duration) -> Vec<Action> {
-        let mut actions = Vec::new();
+    pub fn on_event(&mut self, event: Event, now: Duration) -> Actions {
+        let mut actions = Actions::new();
         if self.ended {
             return actions;
         }
@@ -150,7 +155,7 @@ impl<'c> StopSequence<'c> {
         half.clamp(SHORTEST_PATIENCE, KILL_PATIENCE)
     }
 
-    fn on_signal(&mut self, signal: Signal, now: Duration, actions: &mut Vec<Action>) {
+    fn on_signal(&mut self, signal: Signal, now: Duration, actions: &mut Actions) {
         if self.ended {
             return;
         }
@@ -172,7 +177,7 @@ impl<'c> StopSequence<'c> {
     }
 
     /// Sends a signal on, unless a rewrite drops it, or there is nobody left to get it.
-    fn pass_on(&self, signal: Option<Signal>, actions: &mut Vec<Action>) {
+    fn pass_on(&self, signal: Option<Signal>, actions: &mut Actions) {
         if self.command_has_ended && self.config.forward_to == Target::Child {
             return;
         }
@@ -180,7 +185,7 @@ impl<'c> StopSequence<'c> {
     }
 
     /// Does what is due by `now`. After a pause of the whole container several deadlines may have passed at once.
-    fn advance(&mut self, now: Duration, actions: &mut Vec<Action>) {
+    fn advance(&mut self, now: Duration, actions: &mut Actions) {
         while let Some(stop) = self.stop.filter(|_| self.next_deadline().is_some_and(|deadline| deadline <= now)) {
             match (stop.forwarded, stop.killed) {
                 (None, _) => {
@@ -196,7 +201,7 @@ impl<'c> StopSequence<'c> {
         }
     }
 
-    fn forward(&mut self, cause: Cause, now: Duration, actions: &mut Vec<Action>) {
+    fn forward(&mut self, cause: Cause, now: Duration, actions: &mut Actions) {
         if let Some(stop) = &mut self.stop {
             if cause == Cause::SecondSignal {
                 let kill_in = self.config.budget.kill_in_after(now.saturating_sub(stop.began));
@@ -214,7 +219,7 @@ impl<'c> StopSequence<'c> {
         })
     }
 
-    fn end(&mut self, actions: &mut Vec<Action>) {
+    fn end(&mut self, actions: &mut Actions) {
         self.ended = true;
         actions.push(Action::End);
     }

@@ -67,8 +67,9 @@ pub fn supervise(config: &Config, log: &mut Log, command: &[&'static CStr], mask
     let started = set_default(Signal::CHLD)
         .map_err(|errno| StartError::Own("sigaction", errno))
         .and_then(|()| can_receive().map_err(|errno| StartError::Own("sigtimedwait", errno)))
-        .and_then(|()| spawn(command, environment::variable("PATH"), mask, foreground));
-    let starting = started.map_err(|error| log_start_error(log, command, &error))?;
+        .and_then(|()| reap_earlier_children().map_err(|errno| StartError::Own("wait", errno)))
+        .and_then(|reaped| Ok((reaped, spawn(command, environment::variable("PATH"), mask, foreground)?)));
+    let (reaped, starting) = started.map_err(|error| log_start_error(log, command, &error))?;
     let mut supervisor = Supervisor {
         config,
         log,
@@ -85,9 +86,8 @@ pub fn supervise(config: &Config, log: &mut Log, command: &[&'static CStr], mask
         had_ended: false,
         reason: None,
         command_ended: None,
-        reaped: 0,
-        // Who executed drainit may have left children that ended before.
-        may_reap: true,
+        reaped,
+        may_reap: false,
         has_children: true,
         killed: BTreeSet::new(),
         ended: false,
@@ -95,6 +95,15 @@ pub fn supervise(config: &Config, log: &mut Log, command: &[&'static CStr], mask
     let ended = supervisor.run();
     supervisor.take_terminal_back();
     ended
+}
+
+/// Reaps the children of whoever executed drainit, as far as they have ended before. Returns how many.
+fn reap_earlier_children() -> nix::Result<usize> {
+    let mut reaped: usize = 0;
+    while let Reaped::Child { .. } = reap()? {
+        reaped = reaped.saturating_add(1);
+    }
+    Ok(reaped)
 }
 
 /// Whether signals can be received here. Once the command runs it is too late to learn that they cannot.
@@ -168,7 +177,9 @@ impl Supervisor<'_> {
         if self.may_reap {
             self.reap()?;
         }
-        self.step(Event::Tick);
+        if self.sequence.next_deadline().is_some() {
+            self.step(Event::Tick);
+        }
         self.look_for_others()
     }
 
@@ -239,12 +250,12 @@ impl Supervisor<'_> {
     fn reap(&mut self) -> Result<(), StartError> {
         for _ in 0..REAPED_IN_A_ROW {
             match reap() {
-                Reaped::Child { pid, reason } => self.on_end(pid, reason)?,
-                Reaped::NoneEnded => {
+                Ok(Reaped::Child { pid, reason }) => self.on_end(pid, reason)?,
+                Ok(Reaped::NoneEnded) | Err(_) => {
                     self.may_reap = false;
                     return Ok(());
                 }
-                Reaped::NoChildren => {
+                Ok(Reaped::NoChildren) => {
                     self.may_reap = false;
                     self.has_children = false;
                     return Ok(());

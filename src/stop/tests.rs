@@ -135,7 +135,7 @@ fn rule_4_the_wait_for_the_killed_ends_inside_the_budget() {
     let mut sequence = StopSequence::new(&config);
     sequence.on_event(TERM, s(0));
     let ms = Duration::from_millis;
-    assert_eq!(sequence.on_event(Event::Tick, ms(1_800)), [Action::Kill]);
+    assert_eq!(sequence.on_event(Event::Tick, ms(1_800)).as_slice(), [Action::Kill]);
     assert_eq!(sequence.next_deadline(), Some(ms(1_900)));
 }
 

@@ -11,5 +11,5 @@ pub fn of(signal: Signal) {
     let _ = signals::set_default(signal);
     let _ = signals::send(nix::unistd::getpid().as_raw(), signal);
     // Pending until here, it is delivered now.
-    signals::set_mask(SignalSet::ALL.without(signal));
+    let _ = signals::set_mask(SignalSet::ALL.without(signal));
 }

@@ -11,8 +11,8 @@ use crate::signal::SignalSet;
 /// What drainit was given by whoever executed it.
 #[derive(Debug)]
 pub struct Start {
-    /// The signal mask.
-    pub mask: SignalSet,
+    /// The signal mask, or why signals could not be blocked.
+    pub mask: nix::Result<SignalSet>,
     /// The command line, program name included.
     pub args: Vec<&'static CStr>,
 }

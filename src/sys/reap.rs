@@ -20,15 +20,19 @@ pub enum Reaped {
 /// Reaps one child, if one has ended. One SIGCHLD may stand for many.
 ///
 /// (nix decodes the status after the child is gone, and fails for the real-time signals.)
-pub fn reap() -> Reaped {
+///
+/// # Errors
+///
+/// Where a sandbox refuses the call.
+pub fn reap() -> nix::Result<Reaped> {
     let mut status = 0;
     // SAFETY: the pointer is to an int.
     let pid = unsafe { libc::waitpid(-1, &raw mut status, libc::WNOHANG) };
-    match pid {
-        0 => Reaped::NoneEnded,
-        // The call cannot be interrupted, as all signals are blocked: it fails for want of children only.
-        ..0 => Reaped::NoChildren,
-        pid => Reaped::Child { pid, reason: ExitReason::from_wait_status(status) },
+    match Errno::result(pid) {
+        Ok(0) => Ok(Reaped::NoneEnded),
+        Ok(pid) => Ok(Reaped::Child { pid, reason: ExitReason::from_wait_status(status) }),
+        Err(Errno::ECHILD) => Ok(Reaped::NoChildren),
+        Err(errno) => Err(errno),
     }
 }
 

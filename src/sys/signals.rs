@@ -11,12 +11,17 @@ use crate::signal::{Signal, SignalSet};
 pub(super) const SET_SIZE: usize = size_of::<u64>();
 
 /// Blocks exactly the signals in `mask`; returns those that were blocked before. (SIGKILL and SIGSTOP never are.)
-pub fn set_mask(mask: SignalSet) -> SignalSet {
+///
+/// # Errors
+///
+/// Where a sandbox refuses the call.
+pub fn set_mask(mask: SignalSet) -> nix::Result<SignalSet> {
     let new = mask.bits();
     let mut old = 0u64;
-    // SAFETY: both pointers are to sets of the size given. With those arguments the call cannot fail, sigprocmask(2).
-    unsafe { libc::syscall(libc::SYS_rt_sigprocmask, libc::SIG_SETMASK, &raw const new, &raw mut old, SET_SIZE) };
-    SignalSet::from_bits(old)
+    // SAFETY: both pointers are to sets of the size given.
+    let result =
+        unsafe { libc::syscall(libc::SYS_rt_sigprocmask, libc::SIG_SETMASK, &raw const new, &raw mut old, SET_SIZE) };
+    Errno::result(result).map(|_| SignalSet::from_bits(old))
 }
 
 /// Gives `signal` its default action.
@@ -64,9 +69,9 @@ fn ask(pid: i32) -> nix::Result<()> {
 pub fn stop_own_group(signal: Signal) -> bool {
     // The command has its dispositions already, so ours may change.
     let _ = set_default(signal).and_then(|()| send(0, signal));
-    set_mask(SignalSet::ALL.without(signal));
+    let _ = set_mask(SignalSet::ALL.without(signal));
     // Here we are stopped.
-    set_mask(SignalSet::ALL);
+    let _ = set_mask(SignalSet::ALL);
     pending().contains(Signal::CONT)
 }
 

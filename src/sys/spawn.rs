@@ -56,6 +56,11 @@ pub fn spawn(
     let signals = SignalFd::new().map_err(|errno| StartError::Own("signalfd", errno))?;
     let (report, child_report) =
         pipe2(OFlag::O_CLOEXEC | OFlag::O_NONBLOCK).map_err(|errno| StartError::Own("pipe", errno))?;
+    // Once the command runs it is too late to learn that a sandbox does not let us read.
+    match read(&report, &mut [0]) {
+        Ok(_) | Err(Errno::EAGAIN) => {}
+        Err(errno) => return Err(StartError::Own("read", errno)),
+    }
     // SAFETY: drainit has one thread, so the child may go on as it likes.
     match unsafe { fork() }.map_err(|errno| StartError::Own("fork", errno))? {
         ForkResult::Parent { child } => Ok(Starting { pid: child, signals, report, candidates }),
@@ -65,7 +70,7 @@ pub fn spawn(
             if let Some(terminal) = terminal {
                 terminal.give_to(getpid());
             }
-            signals::set_mask(mask);
+            let _ = signals::set_mask(mask);
             let (errno, index) = execute(&candidates, &argv, &mut shell_argv);
             let mut message = [0; REPORT];
             for (place, byte) in

@@ -113,7 +113,8 @@ fn splice_line(reader: &OwnedFd, writer: &OwnedFd, line: &[u8]) -> nix::Result<u
     let length = write(writer, line)?;
     let moved = splice(reader, None, stderr(), None, length, SpliceFFlags::SPLICE_F_NONBLOCK);
     if moved != Ok(length) {
-        let _ = read(reader, &mut [0; libc::PIPE_BUF]);
+        // In small pieces: room on the stack is memory that drainit keeps.
+        while read(reader, &mut [0; 256]).is_ok_and(|length| length > 0) {}
     }
     moved
 }

@@ -1,5 +1,6 @@
 //! The processes below drainit, and how to end them without ever hitting a stranger.
 
+use std::ffi::OsString;
 use std::os::fd::{AsRawFd, OwnedFd};
 
 use nix::errno::Errno;
@@ -24,10 +25,14 @@ fn snapshot() -> Option<Vec<Stat>> {
     if !proc_is_ours() {
         return None;
     }
-    let entries = std::fs::read_dir("/proc").ok()?;
     // The names first: with a look at each on the way, a storm of forks could keep ahead of us for long.
-    let pids: Vec<i32> = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect();
-    Some(pids.into_iter().filter_map(stat).collect())
+    let names: Vec<OsString> = std::fs::read_dir("/proc")
+        .ok()?
+        .map(|entry| entry.map(|entry| entry.file_name()))
+        .collect::<Result<_, _>>()
+        .ok()?;
+    let pids = names.iter().filter_map(|name| name.to_str()?.parse().ok());
+    Some(pids.filter_map(stat).collect())
 }
 
 fn stat(pid: i32) -> Option<Stat> {
@@ -91,7 +96,13 @@ impl Family {
             Target::Child => signals::send(self.command.as_raw(), signal).map(|()| None),
             Target::Group => self.send_to_group(signal),
             Target::All => match living_descendants() {
-                Some(members) => send_to_all(&members, signal),
+                Some(members) => {
+                    // Some mounts of `/proc` hide processes from whom they do not belong to, proc(5).
+                    if !self.command_is_gone && !members.iter().any(|member| member.pid == self.command.as_raw()) {
+                        signals::send(self.command.as_raw(), signal)?;
+                    }
+                    send_to_all(&members, signal)
+                }
                 None if getpid().as_raw() == 1 => signals::send(-1, signal).map(|()| None),
                 None => self.send_to_group(signal),
             },
@@ -142,11 +153,10 @@ impl Family {
     pub fn kill_all(self) -> Vec<i32> {
         let command = if self.command_is_gone { vec![] } else { vec![self.command.as_raw()] };
         if getpid().as_raw() == 1 {
-            let all = snapshot().map_or(command, |all| {
-                // Whom this user may not kill, the kernel passes over without a word.
-                let killed = |process: &&Stat| process.is_alive() && process.pid != 1 && signals::may_send(process.pid);
-                all.iter().filter(killed).map(|process| process.pid).collect()
-            });
+            let living = snapshot().into_iter().flatten().filter(Stat::is_alive).map(|process| process.pid);
+            let mut all: Vec<i32> = living.chain(command).filter(|pid| *pid != 1).collect();
+            // Whom this user may not kill, the kernel passes over without a word.
+            all.retain(|pid| signals::may_send(*pid));
             // The kernel does it in one go: nobody who forks meanwhile gets away, kill(2).
             return signals::send(-1, Signal::KILL).map_or_else(|_| Vec::new(), |()| all);
         }

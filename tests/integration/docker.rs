@@ -7,6 +7,7 @@ mod container;
 mod dockerfile;
 mod drain;
 mod elf;
+mod hostile;
 mod images;
 mod log;
 mod rust_base;
@@ -74,6 +75,14 @@ pub fn tests() -> Vec<Test> {
     );
     add("paused_across_the_delay::graceful".to_owned(), &[], Box::new(stop::paused_then_graceful));
     add("paused_across_the_delay::deaf".to_owned(), &[], Box::new(stop::paused_then_deaf));
+    add("dockers_own_seccomp_profile".to_owned(), &[], Box::new(hostile::default_seccomp_profile));
+    add("a_limit_of_one_process".to_owned(), &[], Box::new(hostile::limit_of_one_process));
+    add(
+        "everything_taken_away_at_once::graceful".to_owned(),
+        &[],
+        Box::new(hostile::everything_taken_away_then_graceful),
+    );
+    add("everything_taken_away_at_once::deaf".to_owned(), &[], Box::new(hostile::everything_taken_away_then_deaf));
     add("text_log".to_owned(), &[], Box::new(stop::text_log));
     tests
 }

@@ -27,6 +27,10 @@ pub fn test(name: impl Into<String>, needs: &[Need], run: impl FnOnce() + Send +
 pub enum Need {
     /// A new PID namespace with a `/proc` of its own, as root or through a user namespace.
     PidNamespace,
+    /// Root, who can become any other user.
+    Root,
+    /// The right to trace a process, and the one architecture whose registers the tests know.
+    Tracer,
     /// script(1), which gives a program a terminal.
     Script,
     /// The shell that most people have.
@@ -60,6 +64,12 @@ impl Need {
                 let mut unshare = crate::sandbox::unshare();
                 unshare.arg("true");
                 (unshare, "no PID namespace can be made here (unshare --pid)")
+            }
+            Need::Root => (shell("test $(id -u) = 0"), "only root can become another user here"),
+            Need::Tracer => {
+                let mut tracer = Command::new(std::env::current_exe().expect("the path of the tests"));
+                tracer.args(["helper", "traced", "record", "/dev/null", "true"]);
+                (tracer, "processes cannot be traced here (ptrace, on x86_64)")
             }
             Need::Script => (shell("command -v script"), "script(1) is not installed (bsdutils)"),
             Need::Bash => (shell("command -v bash"), "bash is not installed"),

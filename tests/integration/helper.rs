@@ -23,19 +23,19 @@ pub fn run(words: &[String]) -> ! {
         ["hop"] => hop(),
         ["with-blocked", signal, ..] => with_blocked(number(signal), &words[2..]),
         ["with-ignored", signal, ..] => with_ignored(number(signal), &words[2..]),
-        ["without-call", call, ..] => without_call(number(call), &words[2..]),
+        ["without-call", call, ..] => without_call(number(call), libc::EPERM, &words[2..]),
         ["without-proc", ..] => without_proc(&words[1..]),
         ["with-pending", signal, ..] => with_pending(number(signal), &words[2..]),
         ["with-closed", descriptor, ..] => with_closed(number(descriptor), &words[2..]),
-        _ => panic!("no helper {words:?}"),
+        _ => crate::hostile::programs::run(&words),
     }
 }
 
-fn number(text: &str) -> i32 {
+pub fn number(text: &str) -> i32 {
     text.parse().expect("a number")
 }
 
-fn say(line: impl std::fmt::Display) {
+pub fn say(line: impl std::fmt::Display) {
     println!("{line}");
     std::io::stdout().flush().expect("standard output");
 }
@@ -57,16 +57,21 @@ fn hop_on() {
 }
 
 /// Blocks or unblocks with the kernel's own call: the C library hides signals from its callers.
-fn change_mask(how: i32, mask: u64) {
+pub fn change_mask(how: i32, mask: u64) {
     // SAFETY: the pointer is to a set of the size given.
     unsafe { libc::syscall(libc::SYS_rt_sigprocmask, how, &raw const mask, std::ptr::null::<u64>(), 8) };
 }
 
 /// Sets what happens on a signal, with the kernel's own call too: SIG_DFL or SIG_IGN.
-fn set_action(signal: i32, action: usize) {
+pub fn set_action(signal: i32, action: usize) {
     let action = [action, 0, 0, 0];
     // SAFETY: the structure is as large as the kernel's, and there is no handler to call.
     unsafe { libc::syscall(libc::SYS_rt_sigaction, signal, action.as_ptr(), std::ptr::null::<u8>(), 8) };
+}
+
+/// Waits for any signal, and returns it.
+pub fn next_signal() -> i32 {
+    take(u64::MAX).si_signo
 }
 
 /// Waits for one of the signals in `mask`.
@@ -86,7 +91,7 @@ fn take(mask: u64) -> libc::siginfo_t {
 }
 
 /// Reports each signal that it gets, and ends with 0 after `count`.
-fn report(count: i32) -> ! {
+pub fn report(count: i32) -> ! {
     change_mask(libc::SIG_SETMASK, u64::MAX);
     say("ready");
     report_next(count)
@@ -94,7 +99,7 @@ fn report(count: i32) -> ! {
 
 fn report_next(count: i32) -> ! {
     for _ in 0..count {
-        say(format!("got {}", take(u64::MAX).si_signo));
+        say(format!("got {}", next_signal()));
     }
     exit(0)
 }
@@ -114,7 +119,7 @@ fn ping(signals: &[&str]) -> ! {
     for signal in signals {
         for _ in 0..3 {
             send(init, number(signal));
-            say(format!("got {}", take(u64::MAX).si_signo));
+            say(format!("got {}", next_signal()));
         }
     }
     exit(0)
@@ -158,7 +163,7 @@ fn die(signal: i32) -> ! {
 }
 
 /// Runs `child` in a child process.
-fn fork(child: impl FnOnce()) -> i32 {
+pub fn fork(child: impl FnOnce()) -> i32 {
     // SAFETY: the helpers have one thread.
     match unsafe { libc::fork() } {
         0 => {
@@ -226,7 +231,7 @@ fn deaf_tree() -> ! {
 }
 
 /// Makes the dispositions the default ones and the mask empty. Rust ignores SIGPIPE, and who started the tests may have ignored more.
-fn reset() {
+pub fn reset() {
     (1..=64).for_each(|signal| set_action(signal, libc::SIG_DFL));
     change_mask(libc::SIG_SETMASK, 0);
 }
@@ -258,14 +263,14 @@ fn with_pending(signal: i32, words: &[&str]) -> ! {
     exec_raw(words)
 }
 
-/// Executes where a system call is refused with EPERM, as sandboxes do.
-fn without_call(call: i32, words: &[&str]) -> ! {
+/// Executes where a system call is refused with `errno`, as sandboxes do.
+pub fn without_call(call: i32, errno: i32, words: &[&str]) -> ! {
     let instruction = |code: u32, jf, k| libc::sock_filter { code: u16::try_from(code).expect("a code"), jt: 0, jf, k };
     let mut filter = [
         // The number of the call is the first field of seccomp_data.
         instruction(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0),
         instruction(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 1, call.unsigned_abs()),
-        instruction(libc::BPF_RET | libc::BPF_K, 0, libc::SECCOMP_RET_ERRNO | libc::EPERM.unsigned_abs()),
+        instruction(libc::BPF_RET | libc::BPF_K, 0, libc::SECCOMP_RET_ERRNO | errno.unsigned_abs()),
         instruction(libc::BPF_RET | libc::BPF_K, 0, libc::SECCOMP_RET_ALLOW),
     ];
     let program = libc::sock_fprog { len: 4, filter: filter.as_mut_ptr() };
@@ -295,7 +300,7 @@ fn with_closed(descriptor: i32, words: &[&str]) -> ! {
 }
 
 /// Executes without what Rust's `Command` does to the mask and to SIGPIPE.
-fn exec_raw(words: &[&str]) -> ! {
+pub fn exec_raw(words: &[&str]) -> ! {
     let words: Vec<std::ffi::CString> =
         words.iter().map(|word| std::ffi::CString::new(*word).expect("no NUL")).collect();
     let mut argv: Vec<*const libc::c_char> = words.iter().map(|word| word.as_ptr()).collect();

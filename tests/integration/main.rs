@@ -13,6 +13,7 @@
 mod docker;
 mod harness;
 mod helper;
+mod hostile;
 mod init;
 mod load;
 mod nginx;
@@ -35,13 +36,14 @@ fn main() {
     }
     let args = Arguments::from_args();
     let run_all = std::env::var_os("DRAINIT_TEST_ALL").is_some_and(|v| !v.is_empty());
-    let tests: [Vec<Test>; 8] = [
+    let tests: [Vec<Test>; 9] = [
         init::tests(),
         signals::tests(),
         stop::tests(),
         terminal::tests(),
         settings::tests(),
         plan::tests(),
+        hostile::tests(),
         nginx::tests(),
         docker::tests(),
     ];

@@ -82,16 +82,22 @@ impl Launch {
         self.args(["--"]).args(helper(words))
     }
 
-    /// A helper that executes drainit, after it has set up something to be inherited. Of several, the first one is executed first.
+    /// A helper that executes drainit, after it has set up something to be inherited. Several of them execute one another in this order.
     pub fn through(mut self, words: &[&str]) -> Launch {
         self.through.extend(helper(words));
         self
     }
 
+    /// The same with any program.
+    pub fn through_program(mut self, words: &[&str]) -> Launch {
+        self.through.extend(words.iter().map(OsString::from));
+        self
+    }
+
     /// Without the privileges that make root see everything.
-    pub fn without_capabilities(mut self) -> Launch {
+    pub fn without_capabilities(self) -> Launch {
         if nix::unistd::geteuid().is_root() {
-            self.through.extend(["setpriv", "--bounding-set=-all", "--inh-caps=-all"].map(OsString::from));
+            return self.through_program(&["setpriv", "--bounding-set=-all", "--inh-caps=-all"]);
         }
         self
     }
