@@ -25,8 +25,9 @@ pub const BASELINE: &str = "tini-static";
 /// What is to be better.
 pub const OURS: &str = "drainit";
 
-/// drainit, those of its peers that are installed, and no init.
-pub fn installed() -> Vec<Init> {
+/// drainit, those of its peers that are installed, and no init. The programs are copied into `folder`, so that no other process on the machine
+/// shares their memory.
+pub fn installed(folder: &Path) -> Vec<Init> {
     let peers = ["tini-static", "tini", "dumb-init", "catatonit"].into_iter().filter_map(|name| {
         let program = ["/usr/bin", "/usr/local/bin", "/sbin"].map(|folder| Path::new(folder).join(name));
         let program = program.into_iter().find(|path| path.is_file());
@@ -44,7 +45,14 @@ pub fn installed() -> Vec<Init> {
         all.iter().any(|init| init.name == BASELINE),
         "there is nothing to compare with: install {BASELINE} (tini)"
     );
-    all
+    let copied =
+        |init: Init| Init { program: init.program.map(|program| copy(&program, &folder.join(init.name))), ..init };
+    all.into_iter().map(copied).collect()
+}
+
+fn copy(program: &Path, to: &Path) -> PathBuf {
+    std::fs::copy(program, to).unwrap_or_else(|error| panic!("{}: {error}", program.display()));
+    to.to_path_buf()
 }
 
 /// The binary that is shipped: `DRAINIT_TEST_BIN`, or the static one, which is built if need be.

@@ -55,7 +55,8 @@ fn main() {
     if let Some(unknown) = wanted.iter().find(|word| QUANTITIES.iter().all(|(name, _)| name != *word)) {
         panic!("there is no quantity {unknown}; there are {:?}", QUANTITIES.map(|(name, _)| name));
     }
-    let inits = inits::installed();
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let inits = inits::installed(folder.path());
     let mut report = Report::default();
     for (name, measure) in QUANTITIES {
         if wanted.is_empty() || wanted.contains(&name) {
