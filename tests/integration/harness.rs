@@ -31,12 +31,14 @@ pub enum Need {
     Root,
     /// The right to trace a process, and the one architecture whose registers the tests know.
     Tracer,
-    /// script(1), which gives a program a terminal.
-    Script,
     /// The shell that most people have.
     Bash,
-    /// tini, as another init.
+    /// The inits that drainit is compared with.
     Tini,
+    DumbInit,
+    Catatonit,
+    /// What `sh` is in Debian.
+    Dash,
     /// Debian's nginx.
     Nginx,
     /// A Docker Engine that answers.
@@ -71,9 +73,11 @@ impl Need {
                 tracer.args(["helper", "traced", "record", "/dev/null", "true"]);
                 (tracer, "processes cannot be traced here (ptrace, on x86_64)")
             }
-            Need::Script => (shell("command -v script"), "script(1) is not installed (bsdutils)"),
             Need::Bash => (shell("command -v bash"), "bash is not installed"),
-            Need::Tini => (shell("command -v tini"), "tini is not installed"),
+            Need::Tini => (shell("tini --version"), "tini is not installed (tini)"),
+            Need::DumbInit => (shell("dumb-init --version"), "dumb-init is not installed (dumb-init)"),
+            Need::Catatonit => (shell("catatonit --version"), "catatonit is not installed (catatonit)"),
+            Need::Dash => (shell("dash -c true"), "dash is not installed (dash)"),
             Need::Nginx => (shell("nginx -v"), "nginx is not installed (nginx-light)"),
             Need::Docker => (shell("docker info"), "no Docker Engine answers (docker info)"),
             Need::StaticBusybox => (
@@ -110,9 +114,17 @@ pub fn drainit() -> &'static Path {
 
 /// Waits until `condition` holds; panics with `what` when it does not within `limit`.
 pub fn eventually(what: impl fmt::Display, limit: Duration, mut condition: impl FnMut() -> bool) {
+    assert!(wait_for(limit, || condition().then_some(())).is_some(), "waited {limit:?} in vain: {what}");
+}
+
+/// Waits until there is `something`, at most for `limit`.
+pub fn wait_for<T>(limit: Duration, mut something: impl FnMut() -> Option<T>) -> Option<T> {
     let start = Instant::now();
-    while !condition() {
-        assert!(start.elapsed() < limit, "waited {limit:?} in vain: {what}");
+    loop {
+        let found = something();
+        if found.is_some() || start.elapsed() >= limit {
+            return found;
+        }
         std::thread::sleep(Duration::from_millis(5));
     }
 }

@@ -21,6 +21,7 @@ pub fn run(words: &[String]) -> ! {
         ["deaf"] => deaf(),
         ["deaf-tree"] => deaf_tree(),
         ["hop"] => hop(),
+        ["peers", ..] => crate::peers::helper::run(&words[1..]),
         ["with-blocked", signal, ..] => with_blocked(number(signal), &words[2..]),
         ["with-ignored", signal, ..] => with_ignored(number(signal), &words[2..]),
         ["without-call", call, ..] => without_call(number(call), libc::EPERM, &words[2..]),
@@ -184,22 +185,30 @@ fn orphans(count: i32) -> ! {
         // SAFETY: no status is asked for.
         unsafe { libc::waitpid(parent, std::ptr::null_mut(), 0) };
     }
+    wait_until_reaped(init)
+}
+
+/// Says so when `init` has no other child than this process, and ends.
+pub fn wait_until_reaped(init: u32) -> ! {
     let start = Instant::now();
-    // (The kernel's list of children leaves some out while others end, so it is no proof that there are none.)
-    let own = std::process::id().to_string();
-    let are_left = || {
-        let processes = std::fs::read_dir("/proc").expect("/proc").flatten();
-        processes
-            .filter_map(|entry| entry.file_name().into_string().ok())
-            .filter(|name| name.parse::<i32>().is_ok())
-            .any(|pid| pid != own && status(&pid, "PPid") == Some(init.to_string()))
-    };
-    while are_left() {
+    while !siblings(init).is_empty() {
         assert!(start.elapsed() < Duration::from_secs(10), "not all orphans are reaped");
         std::thread::sleep(Duration::from_millis(5));
     }
     say("all reaped");
     exit(0)
+}
+
+/// The other children of `init`, dead ones included.
+pub fn siblings(init: u32) -> Vec<String> {
+    // (The kernel's list of children leaves some out while others end, so it is no proof that there are none.)
+    let own = std::process::id().to_string();
+    let processes = std::fs::read_dir("/proc").expect("/proc").flatten();
+    processes
+        .filter_map(|entry| entry.file_name().into_string().ok())
+        .filter(|name| name.parse::<i32>().is_ok())
+        .filter(|pid| *pid != own && status(pid, "PPid") == Some(init.to_string()))
+        .collect()
 }
 
 /// Takes no notice of any signal.
@@ -282,13 +291,13 @@ pub fn without_call(call: i32, errno: i32, words: &[&str]) -> ! {
     exec_raw(words)
 }
 
-/// Executes in a mount namespace of its own, which unshare has made, with nothing mounted on `/proc`.
+/// Executes in a mount namespace of its own, which unshare has made, with an empty `/proc`.
 fn without_proc(words: &[&str]) -> ! {
-    // SAFETY: the path is a C string.
-    let unmounted = unsafe { libc::umount2(c"/proc".as_ptr(), libc::MNT_DETACH) };
-    assert_eq!(unmounted, 0, "{}", std::io::Error::last_os_error());
-    // SAFETY: as above. What the tests were started from may have mounted one below the other.
-    while unsafe { libc::umount2(c"/proc".as_ptr(), libc::MNT_DETACH) } == 0 {}
+    // (To unmount it is not enough: below it may be another one, which only root may unmount.)
+    let (none, proc, kind) = (c"none".as_ptr(), c"/proc".as_ptr(), c"tmpfs".as_ptr());
+    // SAFETY: the three are C strings, and this kind of file system needs no data.
+    let mounted = unsafe { libc::mount(none, proc, kind, 0, std::ptr::null()) };
+    assert_eq!(mounted, 0, "{}", std::io::Error::last_os_error());
     exec_raw(words)
 }
 

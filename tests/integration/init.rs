@@ -19,7 +19,6 @@ pub fn tests() -> Vec<Test> {
         in_both_modes("init::reaps_10_000_orphans", reaps_orphans),
         in_both_modes("init::hands_down_the_mask_and_the_ignored_signals", hands_down_masks),
         in_both_modes("init::sigchld_inherited_as_ignored_changes_nothing", ignored_sigchld),
-        in_both_modes("init::hands_down_closed_descriptors_and_none_of_its_own", hands_down_descriptors),
         in_both_modes("init::arguments_may_be_any_bytes", any_bytes),
         in_both_modes("init::is_quiet_with_no_settings", is_quiet),
         in_both_modes("init::sleeps_in_one_thread_until_something_happens", sleeps),
@@ -28,11 +27,6 @@ pub fn tests() -> Vec<Test> {
     .flatten()
     .collect();
     tests.push(test("init::adopts_orphans_below_another_init", &[], adopts_orphans));
-    tests.push(test(
-        "init::below_a_process_that_is_no_reaper_the_terminal_goes_to_the_command",
-        &[Need::Script],
-        terminal,
-    ));
     tests.push(test("init::as_pid_1_the_exit_takes_everything_along", &[Need::PidNamespace], takes_everything_along));
     tests
 }
@@ -175,22 +169,6 @@ fn ignored_sigchld(mode: Mode) {
     assert_eq!(signal_lines(&ended.stdout)[1], ("SigIgn".to_owned(), 0));
 }
 
-fn hands_down_descriptors(mode: Mode) {
-    // The shell only looks whether it has the descriptor, and opens none for that.
-    let show = "for fd in 0 1 2 3 4 5 6 7 8 9; do [ -e /proc/$$/fd/$fd ] && open=$open$fd; done; exit $open";
-    let open = |closed: Option<&str>| {
-        let launch = Launch::new(mode);
-        let launch = closed.map_or(launch.through(&["with-closed", "9"]), |closed| {
-            Launch::new(mode).through(&["with-closed", closed])
-        });
-        launch.script(show).run().code()
-    };
-    assert_eq!(open(None), 12);
-    assert_eq!(open(Some("0")), 12);
-    assert_eq!(open(Some("1")), 2);
-    assert_eq!(open(Some("2")), 1);
-}
-
 fn any_bytes(mode: Mode) {
     let bytes = std::ffi::OsString::from_vec(b"\xff\xfe '\"\n\t\x01".to_vec());
     let ended =
@@ -242,28 +220,4 @@ fn takes_everything_along() {
     running.expect_line("ready");
     let ended = running.wait();
     assert_eq!(ended.code(), 6, "{ended:?}");
-}
-
-/// `script` gives drainit a terminal, as `docker run -t` does.
-fn terminal() {
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let drainit = crate::harness::drainit();
-    let command = format!("{} -- sh -c 'read -r line; echo \"read <$line>\"; exit 9'", drainit.display());
-    let mut child = std::process::Command::new("script")
-        .args(["--quiet", "--return", "--command", &command])
-        .arg(folder.path().join("typescript"))
-        .stdin(std::process::Stdio::piped())
-        .stdout(std::process::Stdio::piped())
-        .spawn()
-        .expect("script(1)");
-    use std::io::Write;
-    child.stdin.as_mut().expect("a pipe").write_all(b"hello\n").expect("written");
-    let mut status = None;
-    eventually("the shell to read from its terminal", PATIENCE, || {
-        status = child.try_wait().expect("our child");
-        status.is_some()
-    });
-    let output = child.wait_with_output().expect("output");
-    assert_eq!(output.status.code(), Some(9), "{output:?}");
-    assert!(String::from_utf8_lossy(&output.stdout).contains("read <hello>"), "{output:?}");
 }

@@ -17,6 +17,7 @@ mod hostile;
 mod init;
 mod load;
 mod nginx;
+mod peers;
 mod plan;
 mod port;
 mod pty;
@@ -36,7 +37,7 @@ fn main() {
     }
     let args = Arguments::from_args();
     let run_all = std::env::var_os("DRAINIT_TEST_ALL").is_some_and(|v| !v.is_empty());
-    let tests: [Vec<Test>; 9] = [
+    let tests: [Vec<Test>; 10] = [
         init::tests(),
         signals::tests(),
         stop::tests(),
@@ -44,6 +45,7 @@ fn main() {
         settings::tests(),
         plan::tests(),
         hostile::tests(),
+        peers::tests(),
         nginx::tests(),
         docker::tests(),
     ];

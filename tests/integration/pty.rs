@@ -34,8 +34,8 @@ pub struct Session {
 impl Session {
     /// Starts `command` as the leader of a new session, with a terminal of 24 by 80 characters.
     pub fn start(mut command: Command) -> Session {
-        let (master, slave) = open();
-        let standard = || slave.try_clone().expect("a descriptor");
+        let Terminal { user: master, program, .. } = open(OFlag::empty());
+        let standard = || program.try_clone().expect("a descriptor");
         command.stdin(standard()).stdout(standard()).stderr(standard());
         command.env("PS1", "$ ").env("TERM", "dumb").env_remove("ENV");
         let take_terminal = || {
@@ -157,18 +157,28 @@ impl Drop for Session {
     }
 }
 
-/// Both ends of a new terminal. Those whom other tests start at the same time must not inherit them, or nobody would notice a hang-up.
-fn open() -> (File, File) {
+/// A new terminal.
+pub struct Terminal {
+    /// The end of whoever sits before it.
+    pub user: File,
+    /// The end for programs, as it is called in the file system.
+    pub program: File,
+    pub path: String,
+}
+
+/// Opens a terminal of 24 by 80 characters, the user's end with `more` flags. Those whom other tests start at the same time must not inherit
+/// it, or nobody would notice a hang-up.
+pub fn open(more: OFlag) -> Terminal {
     let flags = OFlag::O_RDWR | OFlag::O_NOCTTY | OFlag::O_CLOEXEC;
-    let master = posix_openpt(flags).expect("a pseudo-terminal");
+    let master = posix_openpt(flags | more).expect("a pseudo-terminal");
     grantpt(&master).expect("granted");
     unlockpt(&master).expect("unlocked");
-    let name = ptsname_r(&master).expect("a name");
-    let slave = nix::fcntl::open(name.as_str(), flags, Mode::empty()).expect("the other end");
+    let path = ptsname_r(&master).expect("a name");
+    let program = nix::fcntl::open(path.as_str(), flags, Mode::empty()).expect("the other end");
     // SAFETY: the descriptor is this object's own, and is given up with it.
-    let master = File::from(unsafe { OwnedFd::from_raw_fd(master.into_raw_fd()) });
-    set_size(&master, 24, 80);
-    (master, File::from(slave))
+    let user = File::from(unsafe { OwnedFd::from_raw_fd(master.into_raw_fd()) });
+    set_size(&user, 24, 80);
+    Terminal { user, program: File::from(program), path }
 }
 
 fn set_size(terminal: &File, rows: u16, columns: u16) {

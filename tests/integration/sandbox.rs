@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::harness::{self, Need, Test, eventually, test};
+use crate::harness::{self, Need, Test, eventually, test, wait_for};
 
 /// Nothing in these tests takes longer, unless it hangs.
 pub const PATIENCE: Duration = Duration::from_secs(20);
@@ -49,7 +49,10 @@ pub struct Launch {
     mode: Mode,
     env: Vec<(OsString, OsString)>,
     args: Vec<OsString>,
+    stdin: Stdio,
     stderr: Option<Stdio>,
+    /// drainit, or another init with its options.
+    init: Vec<OsString>,
     /// A program that executes drainit in its own place, and its arguments.
     through: Vec<OsString>,
 }
@@ -57,8 +60,22 @@ pub struct Launch {
 impl Launch {
     /// drainit in `mode`, with its log as JSON.
     pub fn new(mode: Mode) -> Launch {
-        let launch = Launch { mode, env: Vec::new(), args: Vec::new(), stderr: None, through: Vec::new() };
+        let launch = Launch {
+            mode,
+            env: Vec::new(),
+            args: Vec::new(),
+            stdin: Stdio::null(),
+            stderr: None,
+            init: vec![harness::drainit().into()],
+            through: Vec::new(),
+        };
         launch.env("DRAINIT_LOG_FORMAT", "json")
+    }
+
+    /// Another init in drainit's place, with its options.
+    pub fn init(mut self, words: Vec<OsString>) -> Launch {
+        self.init = words;
+        self
     }
 
     pub fn env(mut self, name: impl AsRef<OsStr>, value: impl AsRef<OsStr>) -> Launch {
@@ -88,7 +105,7 @@ impl Launch {
         self
     }
 
-    /// The same with any program.
+    /// The same with any program that ends in an exec.
     pub fn through_program(mut self, words: &[&str]) -> Launch {
         self.through.extend(words.iter().map(OsString::from));
         self
@@ -102,6 +119,12 @@ impl Launch {
         self
     }
 
+    /// What standard input is, instead of `/dev/null`.
+    pub fn stdin(mut self, stdin: impl Into<Stdio>) -> Launch {
+        self.stdin = stdin.into();
+        self
+    }
+
     /// Where standard error goes, instead of into the list of events.
     pub fn stderr(mut self, stderr: impl Into<Stdio>) -> Launch {
         self.stderr = Some(stderr.into());
@@ -110,7 +133,7 @@ impl Launch {
 
     pub fn start(self) -> Running {
         let mut words = self.through;
-        words.push(harness::drainit().into());
+        words.extend(self.init);
         words.extend(self.args);
         let mut command = match self.mode {
             Mode::Pid1 => {
@@ -136,7 +159,7 @@ impl Launch {
         let is_captured = self.stderr.is_none();
         let mut child = command
             .envs(self.env)
-            .stdin(Stdio::null())
+            .stdin(self.stdin)
             .stdout(Stdio::piped())
             .stderr(self.stderr.unwrap_or_else(Stdio::piped))
             .spawn()
@@ -152,7 +175,8 @@ impl Launch {
     }
 }
 
-fn helper(words: &[&str]) -> Vec<OsString> {
+/// The command line of a helper.
+pub fn helper(words: &[&str]) -> Vec<OsString> {
     let own = std::env::current_exe().expect("the path of the tests");
     [own.into_os_string(), "helper".into()].into_iter().chain(words.iter().map(OsString::from)).collect()
 }
@@ -240,17 +264,34 @@ impl Running {
         send(self.pid(), signal);
     }
 
+    /// Whether a line of the command's output comes within `limit`.
+    pub fn has_line_within(&self, line: &str, limit: Duration) -> bool {
+        wait_for(limit, || {
+            let is_all = self.stdout.reader.is_finished();
+            let is_there = self.stdout_so_far().iter().any(|l| l == line);
+            if is_all || is_there { Some(is_there) } else { None }
+        })
+        .unwrap_or(false)
+    }
+
     /// Waits for the end.
-    pub fn wait(mut self) -> Ended {
-        let mut status = None;
-        eventually(format!("the end: {:?}", self.log()), PATIENCE, || {
-            status = self.child.try_wait().expect("our child");
-            status.is_some()
-        });
+    pub fn wait(self) -> Ended {
+        self.wait_within(PATIENCE).unwrap_or_else(|running| panic!("it does not end: {:?}", running.log()))
+    }
+
+    /// Waits for the end, which has to come within `limit`.
+    ///
+    /// # Errors
+    ///
+    /// What still runs.
+    pub fn wait_within(mut self, limit: Duration) -> Result<Ended, Box<Running>> {
+        let Some(status) = wait_for(limit, || self.child.try_wait().expect("our child")) else {
+            return Err(Box::new(self));
+        };
         let Running { stdout, stderr, .. } = &mut self;
         let stdout = std::mem::replace(stdout, Lines::read(std::io::empty())).all();
         let stderr = stderr.take().map(Lines::all).unwrap_or_default();
-        Ended { status: status.expect("ended"), stdout, stderr }
+        Ok(Ended { status, stdout, stderr })
     }
 }
 

@@ -318,7 +318,7 @@ fn all_waits(mode: Mode) {
 }
 
 /// A pipe that is full, with its ends.
-fn full() -> (OwnedFd, std::io::PipeWriter) {
+pub fn full() -> (OwnedFd, std::io::PipeWriter) {
     let (reader, mut writer) = std::io::pipe().expect("a pipe");
     // SAFETY: the call takes numbers only.
     let size = unsafe { libc::fcntl(writer.as_raw_fd(), libc::F_GETPIPE_SZ) };

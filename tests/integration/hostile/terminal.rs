@@ -1,15 +1,15 @@
 //! Standard error that takes no more: a terminal stopped by Ctrl-S, another user's terminal, a full pipe that is read again, a full disk.
 
-use std::ffi::CStr;
 use std::fs::File;
 use std::io::{ErrorKind, Read, Write};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::fd::AsRawFd;
 
+use nix::fcntl::OFlag;
 use serde_json::Value;
 
 use super::checks::{self, STOPPED, drainit_of, in_namespaces, with_a_delay};
 use crate::harness::{Need, Test, eventually, test};
+use crate::pty;
 use crate::sandbox::{Launch, Mode, PATIENCE, Running, in_both_modes, send, status};
 
 pub fn tests() -> Vec<Test> {
@@ -42,20 +42,8 @@ struct Terminal {
 
 impl Terminal {
     fn new() -> Terminal {
-        // SAFETY: the call takes numbers only.
-        let master = unsafe { libc::posix_openpt(libc::O_RDWR | libc::O_NOCTTY | libc::O_CLOEXEC | libc::O_NONBLOCK) };
-        assert!(master >= 0, "no terminal: {}", std::io::Error::last_os_error());
-        // SAFETY: it was just opened, and nobody else knows of it.
-        let master = unsafe { OwnedFd::from_raw_fd(master) };
-        // SAFETY: the descriptor is a terminal's.
-        assert_eq!(unsafe { libc::unlockpt(master.as_raw_fd()) }, 0);
-        let mut name = [0; 64];
-        // SAFETY: the buffer is as long as the length given.
-        assert_eq!(unsafe { libc::ptsname_r(master.as_raw_fd(), name.as_mut_ptr(), name.len()) }, 0);
-        // SAFETY: the call has left a string that ends in NUL.
-        let path = unsafe { CStr::from_ptr(name.as_ptr()) }.to_str().expect("a path").to_owned();
-        let line = File::options().read(true).write(true).custom_flags(libc::O_NOCTTY).open(&path).expect("a terminal");
-        Terminal { keyboard_and_screen: master.into(), line, path, shown: Vec::new() }
+        let pty::Terminal { user, program, path } = pty::open(OFlag::O_NONBLOCK);
+        Terminal { keyboard_and_screen: user, line: program, path, shown: Vec::new() }
     }
 
     /// Presses Ctrl-S, and waits for it to have its effect.
