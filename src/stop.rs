@@ -44,7 +44,7 @@ pub enum Action {
 }
 
 /// What to do about one event, in this order. As many as an event usually asks for fit in without an allocation.
-pub type Actions = SmallVec<[Action; 4]>;
+pub type Actions = SmallVec<[Action; 2]>;
 
 /// Why the graceful signal is sent now.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
