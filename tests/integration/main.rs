@@ -24,6 +24,7 @@ mod pty;
 mod sandbox;
 mod settings;
 mod signals;
+mod stderr;
 mod stop;
 mod terminal;
 
@@ -37,10 +38,11 @@ fn main() {
     }
     let args = Arguments::from_args();
     let run_all = std::env::var_os("DRAINIT_TEST_ALL").is_some_and(|v| !v.is_empty());
-    let tests: [Vec<Test>; 10] = [
+    let tests: [Vec<Test>; 11] = [
         init::tests(),
         signals::tests(),
         stop::tests(),
+        stderr::tests(),
         terminal::tests(),
         settings::tests(),
         plan::tests(),

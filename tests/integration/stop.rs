@@ -1,8 +1,6 @@
 //! The stop sequence, on the real binary and the real clock.
 
-use std::io::{Read, Write};
-use std::os::fd::{AsRawFd, OwnedFd};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::json;
 
@@ -26,9 +24,6 @@ pub fn tests() -> Vec<Test> {
         in_both_modes("stop::forgiven_exit_codes_are_clean", forgiven),
         in_both_modes("stop::with_group_a_grandchild_gets_the_time_to_clean_up", group_waits),
         in_both_modes("stop::with_all_a_daemon_gets_the_time_to_clean_up", all_waits),
-        in_both_modes("stop::with_stderr_a_full_pipe_it_takes_exactly_its_time", full_pipe),
-        in_both_modes("stop::a_pipe_that_nobody_reads_takes_more_lines_than_it_has_buffers", unread_pipe),
-        in_both_modes("stop::with_stderr_closed_or_unread_it_takes_exactly_its_time", closed_pipe),
         in_both_modes("stop::a_command_that_ended_before_the_signal_is_not_clean", ended_before),
         in_both_modes("stop::a_start_that_fails_during_a_stop_is_reported_as_failed", failed_start),
         in_both_modes("stop::where_the_sandbox_refuses_a_call_it_does_the_same", refused_calls),
@@ -315,66 +310,6 @@ fn all_waits(mode: Mode) {
         "the wait ends in a kill: {ended:?}"
     );
     assert!(ended.event("killed")["processes"].as_i64() >= Some(1));
-}
-
-/// A pipe that is full, with its ends.
-pub fn full() -> (OwnedFd, std::io::PipeWriter) {
-    let (reader, mut writer) = std::io::pipe().expect("a pipe");
-    // SAFETY: the call takes numbers only.
-    let size = unsafe { libc::fcntl(writer.as_raw_fd(), libc::F_GETPIPE_SZ) };
-    writer.write_all(&vec![b'.'; usize::try_from(size).expect("a size")]).expect("it fits");
-    (reader.into(), writer)
-}
-
-fn full_pipe(mode: Mode) {
-    let (reader, writer) = full();
-    let running = Launch::new(mode)
-        .env("DRAINIT_DELAY", "300ms")
-        .env("DRAINIT_STOP_TIMEOUT", "10")
-        .stderr(writer)
-        .helper(&["report", "1"])
-        .start();
-    running.expect_line("ready");
-    let signalled = Instant::now();
-    running.signal(libc::SIGTERM);
-    let ended = running.wait();
-    let took = signalled.elapsed();
-    assert_eq!((ended.code(), ended.stdout.last().map(String::as_str)), (0, Some("got 15")), "{ended:?}");
-    assert!(took >= Duration::from_millis(300) && took < Duration::from_secs(2), "{took:?}");
-    let mut left = String::new();
-    std::fs::File::from(reader).read_to_string(&mut left).expect("text");
-    assert!(left.bytes().all(|b| b == b'.'), "a line that does not fit is dropped whole");
-}
-
-fn unread_pipe(mode: Mode) {
-    const WARNINGS: usize = 50;
-    let (mut reader, writer) = std::io::pipe().expect("a pipe");
-    let launch = (0..WARNINGS).fold(Launch::new(mode), |launch, n| launch.env(format!("DRAINIT_UNKNOWN_{n}"), "x"));
-    let ended = launch.stderr(writer).script("exit 0").run();
-    assert_eq!(ended.code(), 0);
-    let mut log = String::new();
-    reader.read_to_string(&mut log).expect("text");
-    assert_eq!(log.lines().filter(|line| line.contains("\"warning\"")).count(), WARNINGS, "{log}");
-}
-
-fn closed_pipe(mode: Mode) {
-    let (reader, writer) = std::io::pipe().expect("a pipe");
-    drop(reader);
-    let stop = |launch: Launch| {
-        let running = launch.env("DRAINIT_DELAY", "200ms").helper(&["report", "2"]).start();
-        running.expect_line("ready");
-        running.signal(libc::SIGPIPE);
-        running.expect_line("got 13");
-        running.signal(libc::SIGTERM);
-        let ended = running.wait();
-        assert_eq!((ended.code(), ended.stdout.last().map(String::as_str)), (0, Some("got 15")), "{ended:?}");
-    };
-    stop(Launch::new(mode).stderr(writer));
-    stop(Launch::new(mode).through(&["with-closed", "2"]));
-    stop(Launch::new(mode).stderr(std::fs::File::options().write(true).open("/dev/full").expect("/dev/full")));
-    let (ours, theirs) = std::os::unix::net::UnixStream::pair().expect("sockets");
-    drop(ours);
-    stop(Launch::new(mode).stderr(OwnedFd::from(theirs)));
 }
 
 fn ended_before(mode: Mode) {

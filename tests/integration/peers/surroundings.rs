@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::{BELOW, BOTH, Behaviour, Finding, Init, NEVER_ENDS, PID_1, Subject, expect_code, expect_output, found};
 use crate::harness::eventually;
 use crate::sandbox::{Launch, PATIENCE, status};
-use crate::stop::full;
+use crate::stderr::full;
 
 pub const BEHAVIOURS: &[Behaviour] = &[
     Behaviour {
