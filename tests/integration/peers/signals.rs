@@ -49,6 +49,16 @@ pub const BEHAVIOURS: &[Behaviour] = &[
         ],
     },
     Behaviour {
+        name: "when asked, passes on one signal as another, and a third not at all",
+        modes: BOTH,
+        check: rewrites,
+        fails: &[
+            (Init::Tini, "SIGUSR2 does not arrive"),
+            (Init::Catatonit, "SIGUSR2 does not arrive"),
+            (Init::Shell, "SIGUSR2 does not arrive"),
+        ],
+    },
+    Behaviour {
         name: "passes on a signal that came before it ran",
         modes: BOTH,
         check: pending,
@@ -124,6 +134,19 @@ fn real_time(subject: &Subject) -> Finding {
 
 fn hidden(subject: &Subject) -> Finding {
     passes_on(subject, &[32, 33], 3)
+}
+
+fn rewrites(subject: &Subject) -> Finding {
+    // The others have no words for it.
+    let options: &[&str] = match subject.init {
+        Init::Drainit | Init::DumbInit => &["--rewrite", "10:12", "--rewrite", "1:0"],
+        _ => &[],
+    };
+    let running = subject.start(subject.launch().args(options).helper(&["report", "1"]));
+    running.signal(libc::SIGHUP);
+    running.signal(libc::SIGUSR1);
+    subject.expect_signal(&running, libc::SIGUSR2)?;
+    expect_output(&["ready", "got 12"], &subject.end(running)?, "SIGHUP arrives")
 }
 
 fn pending(subject: &Subject) -> Finding {
