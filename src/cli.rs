@@ -81,6 +81,16 @@ const SWITCHES: [(&str, Option<char>, &str); 3] = [
     ("version", Some('V'), "Print the version"),
 ];
 
+/// What those type who come from tini, catatonit or dumb-init, and what it is called here.
+const OF_OTHER_INITS: [(&str, &str); 6] = [
+    ("-g", "--forward-to group here"),
+    ("-c", "the default here"),
+    ("-e", "--ok-exit here"),
+    ("-r", "--rewrite here"),
+    ("-s", "the default here"),
+    ("-v", "--log debug here"),
+];
+
 fn command() -> Command {
     let switches = SWITCHES.map(|(name, short, _)| {
         let switch = Arg::new(name).long(name).action(ArgAction::SetTrue);
@@ -133,7 +143,9 @@ fn one_line(error: &clap::Error) -> String {
     {
         let flags = Setting::ALL.map(Setting::flag).into_iter().chain(SWITCHES.map(|(name, ..)| name));
         let name = unknown.trim_start_matches('-');
-        if let Some(flag) = nearest(name, flags).filter(|flag| is_near(name, flag)) {
+        if let Some((_, ours)) = OF_OTHER_INITS.iter().find(|(theirs, _)| theirs == unknown) {
+            line.push_str(&format!("; what other inits mean by it is {ours}"));
+        } else if let Some(flag) = nearest(name, flags).filter(|flag| is_near(name, flag)) {
             line.push_str(&format!("; did you mean --{flag}?"));
         }
     }
@@ -201,6 +213,11 @@ mod tests {
     fn errors_are_one_line_and_name_the_option_that_was_meant() {
         let unknown = parse(&["--dely", "5", "x"]).unwrap_err();
         assert_eq!(unknown, "unexpected argument '--dely' found; did you mean --delay?");
+        for (theirs, ours) in OF_OTHER_INITS {
+            let told = parse(&[theirs, "x"]).unwrap_err();
+            assert_eq!(told, format!("unexpected argument '{theirs}' found; what other inits mean by it is {ours}"));
+        }
+        assert!(!parse(&["-q", "x"]).unwrap_err().contains("did you mean"));
         for words in [&["--delay"][..], &["--delay", "1", "--delay", "2", "x"], &["-x", "y"], &["--plan=yes", "x"]] {
             assert_eq!(parse(words).unwrap_err().lines().count(), 1, "{words:?}");
         }

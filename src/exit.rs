@@ -37,6 +37,14 @@ impl ExitReason {
         }
     }
 
+    /// In words for the log, where the command ended with `reason` and drainit ends with this.
+    pub fn told_of(self, reason: Option<ExitReason>) -> String {
+        match reason {
+            Some(reason) if reason != self => format!("{reason}, which ok-exit turns into {self}"),
+            _ => self.to_string(),
+        }
+    }
+
     /// What remains of it when the codes in `ok` count as success.
     pub fn forgiven(self, ok: &[u8]) -> ExitReason {
         if ok.contains(&self.code()) { ExitReason::Code(0) } else { self }
@@ -71,5 +79,7 @@ mod tests {
         assert_eq!(term.forgiven(&[143]), ExitReason::Code(0));
         assert_eq!(term.forgiven(&[130]), term);
         assert_eq!(ExitReason::Code(3).forgiven(&[3, 143]), ExitReason::Code(0));
+        assert_eq!(ExitReason::Code(0).told_of(Some(term)), "ended by SIGTERM, which ok-exit turns into exit code 0");
+        assert_eq!([term.told_of(Some(term)), term.told_of(None)], ["ended by SIGTERM"; 2]);
     }
 }

@@ -20,8 +20,8 @@ pub struct Report<'a> {
     pub reason: Option<ExitReason>,
     /// When its end was seen.
     pub command_ended: Option<Duration>,
-    /// The exit code that drainit ends with.
-    pub exit_code: u8,
+    /// How drainit ends, with what is forgiven.
+    pub ends_with: ExitReason,
     pub now: Duration,
     pub stop_timeout: Option<Duration>,
     /// How many processes SIGKILL was sent to.
@@ -34,7 +34,11 @@ impl Report<'_> {
     fn is_clean(&self) -> bool {
         // Somebody else's SIGKILL, such as that of the kernel when memory is short, may be forgiven, but clean it is not.
         let was_killed = self.reason == Some(ExitReason::Signal(Signal::KILL)) && self.graceful != Some(Signal::KILL);
-        self.graceful.is_some() && !self.had_ended && self.stop.killed.is_none() && !was_killed && self.exit_code == 0
+        self.graceful.is_some()
+            && !self.had_ended
+            && self.stop.killed.is_none()
+            && !was_killed
+            && self.ends_with.code() == 0
     }
 
     fn total(&self) -> Duration {
@@ -61,7 +65,9 @@ impl Report<'_> {
     pub fn message(&self) -> String {
         let Stop { signal, .. } = self.stop;
         let verdict = if self.is_clean() { "clean" } else { "not clean" };
-        let reason = self.reason.map_or("the command cannot be killed".to_owned(), |reason| reason.to_string());
+        let reason = self
+            .reason
+            .map_or("the command cannot be killed".to_owned(), |reason| self.ends_with.told_of(Some(reason)));
         let mut message = format!("{verdict}: {reason}, {} after the stop signal {signal}", Seconds(self.total()));
         match (self.graceful, self.stop.forwarded) {
             _ if self.had_ended => message += "; it had ended before the graceful signal",
@@ -103,7 +109,7 @@ impl Report<'_> {
             ("clean", Value::Bool(self.is_clean())),
             ("signal", signal.into()),
             ("graceful_signal", graceful.into()),
-            ("exit_code", Value::Int(self.exit_code.into())),
+            ("exit_code", Value::Int(self.ends_with.code().into())),
             ("total_ms", self.total().into()),
             ("delay_ms", self.delay().into()),
             ("grace_ms", self.grace().into()),

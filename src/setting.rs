@@ -195,7 +195,8 @@ pub fn nearest<'k>(name: &str, known: impl IntoIterator<Item = &'k str>) -> Opti
 
 /// Whether `name` is probably `known` misspelt.
 pub fn is_near(name: &str, known: &str) -> bool {
-    strsim::levenshtein(name, known) <= (known.len() / 3).max(2)
+    let distance = strsim::levenshtein(name, known);
+    distance <= (known.len() / 3).max(2) && distance < name.len()
 }
 
 /// What to say of the variable `name`, which begins with `DRAINIT_`, if it is none that drainit reads.
@@ -206,6 +207,9 @@ pub fn complaint(name: &OsStr) -> Option<String> {
     }
     if PLANNED_VARIABLES.contains(&&*text) {
         return Some(format!("{text} is not supported by this version of drainit and has no effect"));
+    }
+    if text == "DRAINIT_PLAN" {
+        return Some("DRAINIT_PLAN has no effect; --plan has no variable".to_owned());
     }
     let nearest = nearest(&text, Setting::ALL.map(Setting::variable)).unwrap_or_default();
     Some(format!("{} is no variable of drainit and has no effect; did you mean {nearest}?", quoted(name)))

@@ -336,5 +336,5 @@ impl Supervisor<'_> {
 /// Whether the kernel raised the signal for something that drainit did itself: for a log line into a closed pipe, or beyond the limit of a file's
 /// size.
 fn is_our_own(received: &Received) -> bool {
-    received.sender_pid() == getpid().as_raw() && matches!(received.signal.number(), libc::SIGPIPE | libc::SIGXFSZ)
+    matches!(received.signal.number(), libc::SIGPIPE | libc::SIGXFSZ) && received.sender_pid() == getpid().as_raw()
 }

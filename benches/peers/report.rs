@@ -15,7 +15,7 @@ pub enum Goal {
 /// The goals, with what was measured.
 #[derive(Debug, Default)]
 pub struct Report {
-    goals: Vec<(String, bool)>,
+    goals: Vec<String>,
 }
 
 impl Report {
@@ -31,20 +31,27 @@ impl Report {
             let shown = format!("{:.3} ({:.3} to {:.3})", ratio.value, ratio.low, ratio.high);
             println!("  {:<12} {value:>11.1}   {}", init.name, if ratio.value.is_finite() { &shown } else { "-" });
             if let Some(goal) = goal.filter(|_| init.name == OURS) {
-                let (met, text) = match goal {
-                    Goal::Ratio(limit) => (ratio.value <= limit, format!("{title}: {shown}, goal at most {limit}")),
-                    Goal::Value(limit) => (value <= limit, format!("{title}: {value}, goal at most {limit}")),
+                let (verdict, text) = match goal {
+                    Goal::Ratio(limit) if (ratio.low..ratio.high).contains(&limit) => {
+                        ("open  ", format!("{shown}, goal at most {limit}"))
+                    }
+                    Goal::Ratio(limit) => (verdict(ratio.value <= limit), format!("{shown}, goal at most {limit}")),
+                    Goal::Value(limit) => (verdict(value <= limit), format!("{value}, goal at most {limit}")),
                 };
-                self.goals.push((text, met));
+                self.goals.push(format!("{verdict}  {title}: {text}"));
             }
         }
     }
 
-    /// Prints which goals were met.
+    /// Prints which goals were met, and which this run leaves open because they lie inside the interval.
     pub fn print_goals(&self) {
         println!("\nGoals of drainit against {BASELINE}");
-        for (text, met) in &self.goals {
-            println!("  {}  {text}", if *met { "met   " } else { "MISSED" });
+        for goal in &self.goals {
+            println!("  {goal}");
         }
     }
+}
+
+fn verdict(is_met: bool) -> &'static str {
+    if is_met { "met   " } else { "MISSED" }
 }

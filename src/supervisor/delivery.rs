@@ -10,7 +10,7 @@ use crate::signal::Signal;
 use crate::stop::Cause;
 use crate::sys::reap::has_ended;
 use crate::sys::receive::Received;
-use crate::sys::tree::caught_signals;
+use crate::sys::tree::dispositions;
 
 /// How many real-time signals are kept for a command that does not take them. From there on they stay in the kernel's own queue, so that a storm of
 /// them cannot make drainit grow for ever.
@@ -64,16 +64,16 @@ impl Supervisor<'_> {
             return;
         }
         let (mut signal, is_chosen) = self.config.graceful_signal(received);
-        let caught = caught_signals(self.family.command);
-        let catches = |signal| caught.is_none_or(|caught| caught.contains(signal));
-        let mut note = "";
-        // A base image with `STOPSIGNAL SIGQUIT` leads to this when another program runs in it: the signal would core-dump it.
-        if !is_chosen && !catches(signal) && caught.is_some_and(|caught| caught.contains(Signal::TERM)) {
-            signal = Signal::TERM;
-            note = "; the command does not catch the signal that was received, but does catch SIGTERM";
-        } else if !catches(signal) {
-            note = "; the command does not catch it";
-        }
+        let note = match dispositions(self.family.command) {
+            // A base image with `STOPSIGNAL SIGQUIT` leads to this when another program runs in it: the signal would core-dump it.
+            Some((caught, _)) if !is_chosen && !caught.contains(signal) && caught.contains(Signal::TERM) => {
+                signal = Signal::TERM;
+                "; the command does not catch the signal that was received, but does catch SIGTERM"
+            }
+            Some((_, ignored)) if ignored.contains(signal) => "; the command ignores it",
+            Some((caught, _)) if !caught.contains(signal) => "; the command does not catch it",
+            _ => "",
+        };
         match self.family.send(self.config.forward_to, signal) {
             Ok(unreached) => {
                 self.graceful = Some(signal);

@@ -56,14 +56,14 @@ impl Supervisor<'_> {
         let pid = self.family.command.as_raw();
         let command = CommandLine(self.command).to_string();
         let mut message = format!("{command}, pid {pid}");
-        if !budget.forward_in.is_zero() {
-            message += &format!("; on a stop it serves on for {}", Seconds(budget.forward_in));
-        }
-        if let Some(kill_in) = budget.kill_in {
-            message += &format!(", SIGKILL after {}", Seconds(kill_in));
-        }
-        if let Some(stop_timeout) = budget.stop_timeout {
-            message += &format!(", the budget is {}", Seconds(stop_timeout));
+        let plan = [
+            (!budget.forward_in.is_zero()).then(|| format!("it serves on for {}", Seconds(budget.forward_in))),
+            budget.kill_in.map(|kill_in| format!("SIGKILL after {}", Seconds(kill_in))),
+            budget.stop_timeout.map(|stop_timeout| format!("the budget is {}", Seconds(stop_timeout))),
+        ];
+        for (i, part) in plan.into_iter().flatten().enumerate() {
+            message += if i == 0 { "; on a stop " } else { ", " };
+            message += &part;
         }
         let fields = [
             ("pid", Value::Int(pid.into())),
@@ -137,7 +137,7 @@ impl Supervisor<'_> {
         let exit_code = ends_with.code();
         let Some(stop) = self.sequence.stop() else {
             let reaped = count(self.reaped, "orphan", "orphans");
-            let message = format!("{}; {reaped} reaped", self.reason.unwrap_or(ends_with));
+            let message = format!("{}; {reaped} reaped", ends_with.told_of(self.reason));
             let fields = [("exit_code", Value::Int(exit_code.into())), ("reaped", self.reaped.into())];
             let level = self.quiet_level();
             self.log.write(&Event { level, name: "exited", message: &message, fields: &fields });
@@ -149,7 +149,7 @@ impl Supervisor<'_> {
             had_ended: self.had_ended,
             reason: self.reason,
             command_ended: self.command_ended,
-            exit_code,
+            ends_with,
             now: self.now(),
             stop_timeout: self.config.budget.stop_timeout,
             killed: self.killed.len(),

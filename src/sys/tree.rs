@@ -54,9 +54,10 @@ fn children() -> Vec<i32> {
     text.split_ascii_whitespace().filter_map(|pid| pid.parse().ok()).collect()
 }
 
-/// The signals that the process catches, if that can be told.
-pub fn caught_signals(pid: Pid) -> Option<SignalSet> {
-    procfs::signal_set(&status(pid)?, "SigCgt")
+/// The signals that the process catches and those that it ignores, if that can be told.
+pub fn dispositions(pid: Pid) -> Option<(SignalSet, SignalSet)> {
+    let status = status(pid)?;
+    Some((procfs::signal_set(&status, "SigCgt")?, procfs::signal_set(&status, "SigIgn")?))
 }
 
 fn status(pid: Pid) -> Option<String> {

@@ -177,6 +177,10 @@ impl Subject {
         self.launch_for(Target::Default)
     }
 
+    fn words(&self) -> Vec<OsString> {
+        self.init.words(Target::Default)
+    }
+
     fn launch_for(&self, target: Target) -> Launch {
         Launch::new(self.mode).env("DRAINIT_LOG_FORMAT", "").init(self.init.words(target))
     }

@@ -7,13 +7,14 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, Command};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use nix::fcntl::OFlag;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::pty::{grantpt, posix_openpt, ptsname_r, unlockpt};
 use nix::sys::stat::Mode;
 
-use crate::harness::eventually;
+use crate::harness::{eventually, wait_for};
 use crate::sandbox::{PATIENCE, descendants, send, status};
 
 /// What the keys send that a terminal turns into signals.
@@ -96,12 +97,14 @@ impl Session {
 
     /// Waits until the screen shows `text`, after what was expected before.
     pub fn expect(&mut self, text: &str) {
-        let mut end = None;
-        eventually(format!("{text:?} on the screen: {:?}", self.screen()), PATIENCE, || {
-            end = self.screen()[self.seen..].find(text).map(|start| self.seen + start + text.len());
-            end.is_some()
-        });
-        self.seen = end.expect("found");
+        assert!(self.shows_within(text, PATIENCE), "{text:?} is not on the screen: {:?}", self.screen());
+    }
+
+    /// Whether that comes true within `limit`.
+    pub fn shows_within(&mut self, text: &str, limit: Duration) -> bool {
+        let end = wait_for(limit, || self.screen()[self.seen..].find(text).map(|start| self.seen + start + text.len()));
+        self.seen = end.unwrap_or(self.seen);
+        end.is_some()
     }
 
     /// All that the screen has shown.

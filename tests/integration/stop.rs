@@ -219,6 +219,15 @@ fn stand_in(mode: Mode) {
     let message = ended.event("signal_forwarded")["msg"].to_string();
     assert!(message.contains("does catch SIGTERM"), "it says so: {message}");
 
+    let ignores = "trap '' TERM; trap 'exit 0' USR1; echo ready; while :; do sleep 0.05; done";
+    let running = Launch::new(mode).script(ignores).start();
+    running.expect_line("ready");
+    running.signal(libc::SIGTERM);
+    let message = running.expect_event("signal_forwarded")["msg"].to_string();
+    assert!(message.contains("the command ignores it"), "{message}");
+    running.signal(libc::SIGUSR1);
+    assert_eq!(running.wait().code(), 0);
+
     let catches_both =
         "trap 'echo got QUIT; exit 0' QUIT; trap 'exit 1' TERM; echo ready; while :; do sleep 0.05; done";
     let running = Launch::new(mode).script(catches_both).start();
@@ -384,7 +393,7 @@ fn zombie_in_group(mode: Mode) {
 }
 
 /// The text as one word of a shell script.
-fn shell_quoted(text: &str) -> String {
+pub fn shell_quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', "'\\''"))
 }
 

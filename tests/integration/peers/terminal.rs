@@ -7,8 +7,9 @@ use nix::fcntl::OFlag;
 
 use super::signals::expect_once;
 use super::{BELOW, BOTH, Behaviour, Finding, Init, Subject, expect_output, found};
-use crate::pty::{self, Terminal};
+use crate::pty::{self, CTRL_Z, Session, Terminal};
 use crate::sandbox::{Ended, Launch};
+use crate::stop::shell_quoted;
 
 pub const BEHAVIOURS: &[Behaviour] = &[
     Behaviour {
@@ -28,6 +29,16 @@ pub const BEHAVIOURS: &[Behaviour] = &[
         modes: BELOW,
         check: below_a_shell,
         fails: &[(Init::DumbInit, "job control is off"), (Init::Shell, "ends with 0 instead of 9")],
+    },
+    Behaviour {
+        name: "below an interactive shell, stops together with the command on Ctrl-Z, and fg brings both back",
+        modes: BELOW,
+        check: stops_with_command,
+        fails: &[
+            (Init::Tini, "the shell waits for ever"),
+            (Init::Catatonit, "the shell waits for ever"),
+            (Init::Shell, "the shell waits for ever"),
+        ],
     },
     Behaviour {
         name: "lets Ctrl-C reach the command once",
@@ -68,6 +79,18 @@ fn interrupt(subject: &Subject) -> Finding {
     let init = running.pid();
     user.write_all(b"\x03").expect("it fits");
     expect_once(subject, running, init, libc::SIGINT)
+}
+
+fn stops_with_command(subject: &Subject) -> Finding {
+    let mut session = Session::shell("sh");
+    let init: Vec<String> = subject.words().iter().map(|word| shell_quoted(&word.to_string_lossy())).collect();
+    session.enter(&format!("{} -- sh -c 'echo re\"\"ady; read -r line; echo \"<$line>\"'", init.join(" ")));
+    session.expect("ready");
+    session.press(CTRL_Z);
+    found(session.shows_within("Stopped", subject.limit), || "the shell waits for ever".to_owned())?;
+    session.enter("fg");
+    session.enter("hello");
+    found(session.shows_within("<hello>", subject.limit), || "the command reads nothing".to_owned())
 }
 
 /// With the terminal in the hands of a shell, which is the init's parent.
