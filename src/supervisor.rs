@@ -25,7 +25,6 @@ use crate::sys::reap::{Reaped, become_subreaper, reap};
 use crate::sys::receive::{Received, receive};
 use crate::sys::signals::set_default;
 use crate::sys::spawn::{Starting, spawn};
-use crate::sys::terminal::Terminal;
 use crate::sys::tree::{Family, kill_children, proc_is_ours};
 use crate::turns::Turns;
 
@@ -60,15 +59,14 @@ pub fn supervise(config: &Config, log: &mut Log, command: &[&'static CStr], mask
              signalled and killed",
         );
     }
-    let terminal = Terminal::find();
-    let foreground = terminal.as_ref().filter(|terminal| terminal.is_ours());
-    let is_lent = foreground.is_some();
+    let job = Job::find();
+    let terminal = job.as_ref().and_then(Job::terminal_to_lend);
     // Where SIGCHLD is ignored, the kernel reaps in our place, and we would never learn how the command ended.
     let started = set_default(Signal::CHLD)
         .map_err(|errno| StartError::Own("sigaction", errno))
         .and_then(|()| can_receive().map_err(|errno| StartError::Own("sigtimedwait", errno)))
         .and_then(|()| reap_earlier_children().map_err(|errno| StartError::Own("wait", errno)))
-        .and_then(|reaped| Ok((reaped, spawn(command, environment::variable("PATH"), mask, foreground)?)));
+        .and_then(|reaped| Ok((reaped, spawn(command, environment::variable("PATH"), mask, terminal)?)));
     let (reaped, starting) = started.map_err(|error| log_start_error(log, command, &error))?;
     let mut supervisor = Supervisor {
         config,
@@ -81,7 +79,7 @@ pub fn supervise(config: &Config, log: &mut Log, command: &[&'static CStr], mask
         family: Family { command: starting.pid, command_is_gone: false },
         starting: Some(starting),
         outbox: Outbox::default(),
-        job: terminal.map(|terminal| Job { terminal, is_lent, is_suspended: false }),
+        job,
         graceful: None,
         had_ended: false,
         reason: None,
@@ -200,7 +198,8 @@ impl Supervisor<'_> {
         let due = self.sequence.next_deadline().map(|deadline| deadline.saturating_sub(self.now()));
         let mut timeout = [look, again, due].into_iter().flatten().min();
         if let Some(starting) = &self.starting {
-            if starting.wait(timeout).is_err() {
+            // Signals for which there is no room here stay pending, and would end each wait at once.
+            if self.outbox.is_full() || starting.wait(timeout).is_err() {
                 std::thread::sleep(LOOK_WITHOUT_WAIT);
             }
             timeout = Some(Duration::ZERO);

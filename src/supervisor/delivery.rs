@@ -90,6 +90,7 @@ impl Supervisor<'_> {
             self.outbox.hold(signal, received);
             return;
         }
+        self.note_passed_stop(signal);
         let result = match received.filter(|_| self.config.forward_to == Target::Child) {
             // One must not overtake another.
             Some(received) if signal.is_real_time() && !self.outbox.is_empty() => {

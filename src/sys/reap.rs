@@ -30,10 +30,21 @@ pub fn reap() -> nix::Result<Reaped> {
     let pid = unsafe { libc::waitpid(-1, &raw mut status, libc::WNOHANG) };
     match Errno::result(pid) {
         Ok(0) => Ok(Reaped::NoneEnded),
+        Ok(pid) if libc::WIFSTOPPED(status) => {
+            release(pid, libc::WSTOPSIG(status));
+            reap()
+        }
         Ok(pid) => Ok(Reaped::Child { pid, reason: ExitReason::from_wait_status(status) }),
         Err(Errno::ECHILD) => Ok(Reaped::NoChildren),
         Err(errno) => Err(errno),
     }
+}
+
+/// Lets a child go on that has made us its tracer, PTRACE_TRACEME, as some programs do against debuggers. It waits for us with every signal.
+fn release(pid: i32, signal: i32) {
+    let signal = if signal == libc::SIGTRAP { 0 } else { signal };
+    // SAFETY: this request takes numbers only, the address is not looked at.
+    unsafe { libc::ptrace(libc::PTRACE_DETACH, pid, 0, signal) };
 }
 
 /// The signal that has stopped the child, if one has since the last time that we asked.

@@ -23,14 +23,19 @@ pub struct Received {
 impl Received {
     /// Who sent it, as seen in our PID namespace; 0: the kernel, or a process outside.
     pub fn sender_pid(&self) -> i32 {
-        // SAFETY: the kernel fills in the sender of every signal that is sent, and zeros for those that it raises.
-        unsafe { self.info.si_pid() }
+        // SAFETY: whoever sends a signal is filled in.
+        if self.has_sender() { unsafe { self.info.si_pid() } } else { 0 }
     }
 
     /// The sender's real user id.
     pub fn sender_uid(&self) -> u32 {
         // SAFETY: as above.
-        unsafe { self.info.si_uid() }
+        if self.has_sender() { unsafe { self.info.si_uid() } } else { 0 }
+    }
+
+    /// Whether a process sent it, kill(2), tgkill(2), sigqueue(3). For others, such as those of timers, there is something else in its place.
+    fn has_sender(&self) -> bool {
+        [libc::SI_USER, libc::SI_TKILL, libc::SI_QUEUE].contains(&self.info.si_code)
     }
 
     /// Whether it was sent by sigqueue(3), with a value for the receiver.

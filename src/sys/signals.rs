@@ -4,6 +4,7 @@
 //! each signal there is, so it cannot use their functions.
 
 use nix::errno::Errno;
+use nix::unistd::Pid;
 
 use crate::signal::{Signal, SignalSet};
 
@@ -64,11 +65,11 @@ fn ask(pid: i32) -> nix::Result<()> {
     Errno::result(unsafe { libc::kill(pid, 0) }).map(drop)
 }
 
-/// Stops our whole process group, as the terminal's key does; returns when it has been continued. The kernel takes no notice when nobody in the
-/// session could continue it, nor as PID 1; then this returns false.
-pub fn stop_own_group(signal: Signal) -> bool {
+/// Stops ourselves, or with 0 our whole process group, by one of the terminal's signals; returns when we have been continued. The kernel takes no
+/// notice when nobody in the session could continue us, nor as PID 1; then this returns false.
+pub fn stop_ourselves(whom: Pid, signal: Signal) -> bool {
     // The command has its dispositions already, so ours may change.
-    let _ = set_default(signal).and_then(|()| send(0, signal));
+    let _ = set_default(signal).and_then(|()| send(whom.as_raw(), signal));
     let _ = set_mask(SignalSet::ALL.without(signal));
     // Here we are stopped.
     let _ = set_mask(SignalSet::ALL);

@@ -7,7 +7,7 @@ use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 
 use nix::errno::Errno;
-use nix::fcntl::{OFlag, SpliceFFlags, open, splice};
+use nix::fcntl::{FcntlArg, OFlag, SpliceFFlags, fcntl, open, splice};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::stat::{Mode, SFlag, fstat};
 use nix::unistd::{Pid, getsid, pipe2, read, write};
@@ -26,7 +26,7 @@ pub enum Stderr {
         writer: OwnedFd,
     },
     Socket,
-    /// A file, where a write waits for nobody.
+    /// A file, where a write waits for no reader.
     File,
     /// A pipe that cannot be spliced into: written when poll(2) says that a line of PIPE_BUF bytes fits. Should the command fill it at that very
     /// moment, the write waits for the reader: a sandbox without splice leaves nothing better.
@@ -93,6 +93,11 @@ impl Stderr {
 
 /// Standard error as an open file of our own.
 fn open_again() -> Option<OwnedFd> {
+    // What was opened to read, such as the wrong end of a pipe, must not become writable.
+    let flags = fcntl(stderr(), FcntlArg::F_GETFL).map(OFlag::from_bits_truncate).ok()?;
+    if flags & OFlag::O_ACCMODE == OFlag::O_RDONLY {
+        return None;
+    }
     open_to_write("/proc/self/fd/2")
 }
 

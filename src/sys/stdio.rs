@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use nix::fcntl::{FcntlArg, OFlag, fcntl, open};
-use nix::sys::stat::Mode;
+use nix::sys::stat::{Mode, SFlag, fstat};
 use std::os::fd::{BorrowedFd, IntoRawFd, RawFd};
 
 /// Fills the places of closed standard descriptors, so that none of ours lands there and is taken for the command's output.
@@ -24,6 +24,12 @@ pub fn reserve() {
 pub fn descriptor(number: RawFd) -> BorrowedFd<'static> {
     // SAFETY: the standard descriptors are never closed; where one was not open at start, a placeholder has its place.
     unsafe { BorrowedFd::borrow_raw(number) }
+}
+
+/// Whether that is a pipe.
+pub fn is_pipe(number: RawFd) -> bool {
+    fstat(descriptor(number))
+        .is_ok_and(|stat| SFlag::from_bits_truncate(stat.st_mode) & SFlag::S_IFMT == SFlag::S_IFIFO)
 }
 
 /// Writes `text` to standard output, for the options that only print.

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::os::fd::{AsRawFd, OwnedFd};
 
 use nix::errno::Errno;
-use nix::unistd::{Pid, getpgid, getpgrp, getpid, getppid};
+use nix::unistd::{Pid, getpgid, getpgrp, getpid, getsid};
 
 use crate::config::Target;
 use crate::procfs::{self, Stat, descendants};
@@ -64,16 +64,24 @@ fn status(pid: Pid) -> Option<String> {
     std::fs::read_to_string(format!("/proc/{pid}/status")).ok().filter(|_| proc_is_ours())
 }
 
-/// Whether the shell, or whoever made the job that we belong to, does anything about a job that stops. An init as PID 1 does not, and a command
-/// that is stopped below it stays so for ever.
+/// Whether nobody else is in our process group, as far as that can be told. Who leads a session has just made its group.
+pub fn is_alone_in_group() -> bool {
+    let (own, group) = (getpid(), getpgrp());
+    let is_other =
+        |process: &Stat| process.group == group.as_raw() && process.pid != own.as_raw() && process.is_alive();
+    // (The number 0 stands for all groups outside the PID namespace.)
+    getsid(None) == Ok(own) || group.as_raw() == 0 || snapshot().is_none_or(|all| !all.iter().any(is_other))
+}
+
+/// Whether the shell, or whoever made the job that we belong to, does anything about a job that stops. An init does not, and what stops below it
+/// stays so for ever.
 pub fn stops_are_noticed() -> bool {
     // The leader of our group is who was started as the job, as in `sudo drainit`; its parent is who did it.
-    let owner =
-        stat(getpgrp().as_raw()).filter(|_| proc_is_ours()).map_or_else(getppid, |leader| Pid::from_raw(leader.parent));
-    let Some(status) = status(owner).filter(|_| owner == Pid::from_raw(1)) else { return true };
-    // A shell as PID 1 ignores or catches SIGTSTP; inits block it together with all others.
+    let Some(leader) = stat(getpgrp().as_raw()).filter(|_| proc_is_ours()) else { return false };
+    let Some(status) = status(Pid::from_raw(leader.parent)) else { return false };
+    // A shell ignores or catches SIGTSTP, or it would stop with its jobs. Inits wait for it as for any other.
     let has_tstp = |name| procfs::signal_set(&status, name).is_some_and(|set| set.contains(Signal::TSTP));
-    !has_tstp("SigBlk") && (has_tstp("SigIgn") || has_tstp("SigCgt"))
+    has_tstp("SigIgn") || has_tstp("SigCgt")
 }
 
 /// The command and those around it.

@@ -16,6 +16,7 @@ pub fn run(words: &[String]) -> ! {
         ["ping", ..] => ping(&words[1..]),
         ["ping-with-value", signal, value] => ping_with_value(number(signal), number(value)),
         ["with-queue", limit, ..] => with_queue(number(limit), &words[2..]),
+        ["traceme"] => traceme(),
         ["die", signal] => die(number(signal)),
         ["orphans", count] => orphans(number(count)),
         ["deaf"] => deaf(),
@@ -141,6 +142,19 @@ fn ping_with_value(signal: i32, value: i32) -> ! {
     let sender = if sender == nix::unistd::getpid().as_raw() { "me".to_owned() } else { sender.to_string() };
     say(format!("got {} with {value} from {sender}", info.si_signo));
     exit(0)
+}
+
+/// Makes its parent its tracer, who gets each signal before it does.
+fn traceme() -> ! {
+    change_mask(libc::SIG_SETMASK, u64::MAX);
+    // SAFETY: the request takes nothing.
+    assert_eq!(unsafe { libc::ptrace(libc::PTRACE_TRACEME) }, 0);
+    change_mask(libc::SIG_SETMASK, !(1 << (libc::SIGWINCH - 1)));
+    // One that is delivered stops the tracee, and one that is blocked does not.
+    send(nix::unistd::getpid().as_raw(), libc::SIGWINCH);
+    send(nix::unistd::getpid().as_raw(), libc::SIGUSR1);
+    say(format!("got {}", next_signal()));
+    exit(3)
 }
 
 /// Executes with room for `limit` pending signals.

@@ -15,6 +15,7 @@ mod harness;
 mod helper;
 mod hostile;
 mod init;
+mod jobs;
 mod load;
 mod nginx;
 mod peers;
@@ -38,12 +39,13 @@ fn main() {
     }
     let args = Arguments::from_args();
     let run_all = std::env::var_os("DRAINIT_TEST_ALL").is_some_and(|v| !v.is_empty());
-    let tests: [Vec<Test>; 11] = [
+    let tests: [Vec<Test>; 12] = [
         init::tests(),
         signals::tests(),
         stop::tests(),
         stderr::tests(),
         terminal::tests(),
+        jobs::tests(),
         settings::tests(),
         plan::tests(),
         hostile::tests(),

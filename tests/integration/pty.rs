@@ -14,7 +14,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::pty::{grantpt, posix_openpt, ptsname_r, unlockpt};
 use nix::sys::stat::Mode;
 
-use crate::harness::{eventually, wait_for};
+use crate::harness::wait_for;
 use crate::sandbox::{PATIENCE, descendants, send, status};
 
 /// What the keys send that a terminal turns into signals.
@@ -38,7 +38,12 @@ impl Session {
         let Terminal { user: master, program, .. } = open(OFlag::empty());
         let standard = || program.try_clone().expect("a descriptor");
         command.stdin(standard()).stdout(standard()).stderr(standard());
-        command.env("PS1", "$ ").env("TERM", "dumb").env_remove("ENV");
+        command
+            .env("PS1", "$ ")
+            .env("TERM", "dumb")
+            .env_remove("ENV")
+            .env_remove("DRAINIT_TEST_BIN")
+            .env_remove("DRAINIT_TEST_ALL");
         let take_terminal = || {
             nix::unistd::setsid()?;
             // SAFETY: the call takes numbers only.
@@ -125,9 +130,9 @@ impl Session {
 
     /// Waits until a program called `name` runs in the session.
     pub fn expect_program(&self, name: &str) {
-        eventually(format!("{name} to run: {:?}", self.screen()), PATIENCE, || {
-            descendants(self.pid()).iter().any(|pid| status(&pid.to_string(), "Name").as_deref() == Some(name))
-        });
+        let runs = |pid: &i32| status(&pid.to_string(), "Name").as_deref() == Some(name);
+        let found = wait_for(PATIENCE, || descendants(self.pid()).iter().any(runs).then_some(()));
+        assert!(found.is_some(), "{name} does not run: {:?}", self.screen());
     }
 
     /// The process that was started.
@@ -137,12 +142,8 @@ impl Session {
 
     /// Waits for its end, and returns its exit code.
     pub fn exit_code(&mut self) -> Option<i32> {
-        let mut status = None;
-        eventually(format!("the end of the session: {:?}", self.screen()), PATIENCE, || {
-            status = self.child.try_wait().expect("our child");
-            status.is_some()
-        });
-        status.expect("ended").code()
+        let status = wait_for(PATIENCE, || self.child.try_wait().expect("our child"));
+        status.unwrap_or_else(|| panic!("the session does not end: {:?}", self.screen())).code()
     }
 }
 

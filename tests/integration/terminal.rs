@@ -41,6 +41,8 @@ fn stops_and_comes_back(shell: &str) {
     session.enter(&format!("{} -- sh -c 'echo re''ady; cat; exit 5'", drainit()));
     session.expect("ready");
     for round in ["one", "two"] {
+        // Between its fork and its exec a shell that stops waits for ever, whoever its parent is.
+        session.expect_program("cat");
         session.press(CTRL_Z);
         session.expect("Stopped");
         session.enter("echo the shell is ba''ck");
@@ -109,7 +111,7 @@ fn script_goes_on(shell: &str) {
 }
 
 /// A session whose first process is PID 1 of a PID namespace of its own, as `docker run -it` makes it.
-fn container(words: &[&str]) -> Session {
+pub fn container(words: &[&str]) -> Session {
     let mut command = unshare();
     command.args(words);
     Session::start(command)
