@@ -10,6 +10,7 @@ use crate::sandbox::{Launch, Mode, in_both_modes};
 pub fn tests() -> Vec<Test> {
     [
         in_both_modes("stderr::a_full_pipe_it_takes_exactly_its_time", full_pipe),
+        in_both_modes("stderr::the_reading_end_of_a_pipe_does_not_become_writable", reading_end),
         in_both_modes("stderr::a_pipe_that_nobody_reads_takes_more_lines_than_it_has_buffers", unread_pipe),
         in_both_modes("stderr::closed_or_unread_it_takes_exactly_its_time", closed_pipe),
     ]
@@ -61,6 +62,16 @@ fn stops_at_a_full_pipe(launch: Launch) {
     let mut left = String::new();
     std::fs::File::from(reader).read_to_string(&mut left).expect("text");
     assert!(left.bytes().all(|b| b == b'.'), "a line that does not fit is dropped whole");
+}
+
+fn reading_end(mode: Mode) {
+    let (reader, writer) = std::io::pipe().expect("a pipe");
+    let mut ours = reader.try_clone().expect("a descriptor");
+    let ended = Launch::new(mode).env("DRAINIT_UNKNOWN", "x").stderr(reader).script("exit 0").run();
+    drop(writer);
+    let mut written = String::new();
+    ours.read_to_string(&mut written).expect("text");
+    assert_eq!((ended.code(), written), (0, String::new()), "nothing is written where it could only be read");
 }
 
 fn unread_pipe(mode: Mode) {
