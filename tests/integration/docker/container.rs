@@ -17,12 +17,17 @@ pub struct Container {
 }
 
 impl Container {
-    /// Starts `command`, or the image's own if it is empty, in a container of `image`.
-    pub fn start<S: AsRef<str>>(image: &str, options: &[S], command: &[&str]) -> Container {
+    /// One that is about to be started under its name. Whatever comes of that, it goes with the test.
+    pub fn reserve() -> Container {
         static COUNT: AtomicUsize = AtomicUsize::new(0);
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        Container { name: format!("drainit-test-{}-{count}", std::process::id()) }
+    }
+
+    /// Starts `command`, or the image's own if it is empty, in a container of `image`.
+    pub fn start<S: AsRef<str>>(image: &str, options: &[S], command: &[&str]) -> Container {
         // Made first: `docker run` may fail after it has created the container.
-        let container = Container { name: format!("drainit-test-{}-{count}", std::process::id()) };
+        let container = Container::reserve();
         let mut args = vec!["run", "--detach", "--name", &container.name];
         args.extend(options.iter().map(AsRef::as_ref));
         args.push(image);

@@ -2,6 +2,7 @@
 
 use std::process::Command;
 
+use super::container::Container;
 use super::images::Images;
 use super::surroundings::{Surroundings, Way};
 use crate::pty::Session;
@@ -10,7 +11,8 @@ use crate::terminal::job_control;
 pub fn shell(images: &Images, way: Way) {
     let surroundings = Surroundings::new(way, images);
     let mut command = Command::new("docker");
-    command.args(["run", "--interactive", "--tty", "--rm", "--network", "none", "--env", "PS1=$ "]);
+    let container = Container::reserve();
+    command.args(["run", "--interactive", "--tty", "--name", container.name(), "--network", "none", "--env", "PS1=$ "]);
     command.args(surroundings.options([]));
     command.args([images.app(), "sh"]);
     let mut session = Session::start(command);
