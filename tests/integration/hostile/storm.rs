@@ -87,7 +87,8 @@ fn make_orphans(number: usize) {
 
 fn stop(mode: Mode, how: &str, settings: [(&str, &str); 2]) -> Ended {
     let launch = settings.into_iter().fold(Launch::new(mode), |launch, (name, value)| launch.env(name, value));
-    let running = launch.helper(&["storm", how]).start();
+    // The limit of pending signals is the user's, so a storm that has all of it would take signals from other tests.
+    let running = launch.through(&["with-queue", "20000"]).helper(&["storm", how]).start();
     running.expect_line("storm");
     send(drainit_of(&running), libc::SIGTERM);
     running.wait()
