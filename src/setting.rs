@@ -93,7 +93,7 @@ impl Setting {
 
     /// Whether it takes a list. Its flag may then be given several times, as dumb-init's `--rewrite`.
     pub fn is_list(self) -> bool {
-        self.value_name() == "LIST"
+        matches!(self, Setting::StopSignals | Setting::Rewrite | Setting::OkExit)
     }
 
     /// What it is for, in a line of the help.

@@ -1,5 +1,6 @@
 //! Below a shell with job control the command and drainit are one job, which stops and goes on as a whole.
 
+use nix::sys::stat::SFlag;
 use nix::unistd::{Pid, getpid};
 
 use super::Supervisor;
@@ -30,7 +31,8 @@ impl Job {
     /// The job that we belong to, if there is a terminal.
     pub fn find() -> Option<Job> {
         let terminal = Terminal::find()?;
-        let lends = !stdio::is_pipe(0) && !stdio::is_pipe(1) && is_alone_in_group();
+        let is_in_pipeline = [0, 1].map(stdio::kind).contains(&SFlag::S_IFIFO);
+        let lends = !is_in_pipeline && is_alone_in_group();
         let is_lent = lends && terminal.is_ours();
         Some(Job { terminal, lends, is_lent, is_suspended: false, has_passed_stop: false })
     }

@@ -9,7 +9,7 @@ use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, OFlag, SpliceFFlags, fcntl, open, splice};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::stat::{Mode, SFlag, fstat};
+use nix::sys::stat::{Mode, SFlag};
 use nix::unistd::{Pid, getsid, pipe2, read, write};
 
 use crate::sys::stdio;
@@ -42,9 +42,10 @@ fn stderr() -> BorrowedFd<'static> {
 impl Stderr {
     /// Finds out what standard error is.
     pub fn new() -> Stderr {
-        let kind =
-            fstat(stderr()).map_or(SFlag::empty(), |stat| SFlag::from_bits_truncate(stat.st_mode) & SFlag::S_IFMT);
-        if kind == SFlag::S_IFIFO {
+        let kind = stdio::kind(libc::STDERR_FILENO);
+        if !is_writable() {
+            Stderr::Nowhere
+        } else if kind == SFlag::S_IFIFO {
             open_again().map_or_else(Stderr::spliced, Stderr::Opened)
         } else if kind == SFlag::S_IFCHR {
             open_again().or_else(open_terminal).map_or(Stderr::Nowhere, Stderr::Opened)
@@ -91,13 +92,14 @@ impl Stderr {
     }
 }
 
+/// Whether it was opened to be written. What was not, such as the wrong end of a pipe, must not become so by being opened again.
+fn is_writable() -> bool {
+    let flags = fcntl(stderr(), FcntlArg::F_GETFL).map(OFlag::from_bits_truncate);
+    flags.is_ok_and(|flags| flags & OFlag::O_ACCMODE != OFlag::O_RDONLY)
+}
+
 /// Standard error as an open file of our own.
 fn open_again() -> Option<OwnedFd> {
-    // What was opened to read, such as the wrong end of a pipe, must not become writable.
-    let flags = fcntl(stderr(), FcntlArg::F_GETFL).map(OFlag::from_bits_truncate).ok()?;
-    if flags & OFlag::O_ACCMODE == OFlag::O_RDONLY {
-        return None;
-    }
     open_to_write("/proc/self/fd/2")
 }
 

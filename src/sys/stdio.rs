@@ -26,10 +26,9 @@ pub fn descriptor(number: RawFd) -> BorrowedFd<'static> {
     unsafe { BorrowedFd::borrow_raw(number) }
 }
 
-/// Whether that is a pipe.
-pub fn is_pipe(number: RawFd) -> bool {
-    fstat(descriptor(number))
-        .is_ok_and(|stat| SFlag::from_bits_truncate(stat.st_mode) & SFlag::S_IFMT == SFlag::S_IFIFO)
+/// What kind of file it is; empty where it is not open.
+pub fn kind(number: RawFd) -> SFlag {
+    fstat(descriptor(number)).map_or(SFlag::empty(), |stat| SFlag::from_bits_truncate(stat.st_mode) & SFlag::S_IFMT)
 }
 
 /// Writes `text` to standard output, for the options that only print.

@@ -162,8 +162,10 @@ impl Family {
     pub fn kill_all(self) -> Vec<i32> {
         let command = if self.command_is_gone { vec![] } else { vec![self.command.as_raw()] };
         if getpid().as_raw() == 1 {
+            // The command first, as some mounts of `/proc` hide it.
             let living = snapshot().into_iter().flatten().filter(Stat::is_alive).map(|process| process.pid);
-            let mut all: Vec<i32> = living.chain(command).filter(|pid| *pid != 1).collect();
+            let others = living.filter(|pid| *pid != 1 && !command.contains(pid));
+            let mut all: Vec<i32> = command.iter().copied().chain(others).collect();
             // Whom this user may not kill, the kernel passes over without a word.
             all.retain(|pid| signals::may_send(*pid));
             // The kernel does it in one go: nobody who forks meanwhile gets away, kill(2).

@@ -32,17 +32,21 @@ pub fn with_a_delay(launch: Launch) -> Launch {
     launch.env("DRAINIT_DELAY", "200ms").env("DRAINIT_STOP_TIMEOUT", "10")
 }
 
+/// Asks a drainit to stop, and tells how long it took to end.
+pub fn stop(running: Running) -> (Ended, Duration) {
+    let asked = Instant::now();
+    send(drainit_of(&running), libc::SIGTERM);
+    let ended = running.wait();
+    (ended, asked.elapsed())
+}
+
 /// Has a drainit pass on a signal, and then stop its command after a delay. Its log is not looked at.
 pub fn stops(launch: Launch) -> Ended {
     let running = with_a_delay(launch).script(GRACEFUL).start();
     running.expect_line("ready");
-    let drainit = drainit_of(&running);
-    send(drainit, libc::SIGUSR1);
+    send(drainit_of(&running), libc::SIGUSR1);
     running.expect_line("got USR1");
-    let asked = Instant::now();
-    send(drainit, libc::SIGTERM);
-    let ended = running.wait();
-    let took = asked.elapsed();
+    let (ended, took) = stop(running);
     assert_eq!(ended.code(), 7, "{ended:?}");
     assert!(took >= DELAY && took < DELAY + SLACK, "{took:?}: {ended:?}");
     ended
@@ -52,10 +56,7 @@ pub fn stops(launch: Launch) -> Ended {
 pub fn kills(launch: Launch) -> Ended {
     let running = launch.env("DRAINIT_GRACE", "200ms").script(DEAF).start();
     running.expect_line("ready");
-    let asked = Instant::now();
-    send(drainit_of(&running), libc::SIGTERM);
-    let ended = running.wait();
-    let took = asked.elapsed();
+    let (ended, took) = stop(running);
     assert_eq!(ended.code(), 137, "{ended:?}");
     assert!(took >= DELAY && took < DELAY + SLACK, "{took:?}: {ended:?}");
     ended

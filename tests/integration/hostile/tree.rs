@@ -1,8 +1,8 @@
 //! The last SIGKILL when the tree does what it can to get away: daemons, sessions and groups, stopped processes, and forks all the time.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use super::checks::drainit_of;
+use super::checks::stop;
 use crate::harness::{Need, Test, test};
 use crate::helper::{change_mask, exec_raw, fork, say};
 use crate::sandbox::{Launch, Mode, send};
@@ -94,10 +94,7 @@ fn kills_wild_tree(is_pid1: bool) {
     let launch = if is_pid1 { launch } else { launch.through(&["watch-for-survivors"]) };
     let running = launch.helper(&["wild-tree"]).start();
     running.expect_line("ready");
-    let asked = Instant::now();
-    send(drainit_of(&running), libc::SIGTERM);
-    let ended = running.wait();
-    let took = asked.elapsed();
+    let (ended, took) = stop(running);
     assert_eq!(ended.code(), 137, "{ended:?}");
     let survivors: &[&str] = if is_pid1 { &[] } else { &["none is left"] };
     assert_eq!(ended.stdout[1..], *survivors, "{ended:?}");
